@@ -61,7 +61,7 @@ pub async fn run(options: &Options) -> Result<Outcome> {
     let (process, endpoint) = gateway::start(Path::new(gateway::BINARY), &scratch.write("hostile.yaml", &manifests)?)?;
     let tool = client::wait_for_tool(&endpoint, era, "echo", Some(&process)).await?;
     client::wait_for_tool(&endpoint, era, TOOLS[0], Some(&process)).await?;
-    let good = Running { system: System::Gateway, era, endpoint, tool, process: Some(process) };
+    let good = Running { system: System::Gateway, era, endpoint, authorization: None, tool, process: Some(process) };
     let (mut alone, mut beside) = (Vec::new(), Vec::new());
     for round in 1..=options.rounds() {
         eprintln!("a hostile upstream: round {round} of {}", options.rounds());

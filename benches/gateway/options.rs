@@ -96,6 +96,7 @@ impl ValueEnum for Part {
             Self::Hostile => Some(PossibleValue::new("hostile").help("A hostile upstream beside a good one")),
             Self::Idle => Some(PossibleValue::new("idle").help("The memory that 10,000 idle streams take")),
             Self::Pipelines => Some(PossibleValue::new("pipelines").help("Runs of pipelines, and the calls in them")),
+            Self::History => Some(PossibleValue::new("history").help("Pages of a history of 1,000,000 calls")),
             Self::Edits => Some(PossibleValue::new("edits").help("A plugin and its chain that are edited under load")),
         }
     }

@@ -159,6 +159,7 @@ pub async fn run(options: &Options) -> Result<Outcome> {
         system: System::Gateway,
         era,
         endpoint: endpoint.clone(),
+        authorization: None,
         tool: tool.to_owned(),
         process: None,
     };

@@ -275,76 +275,6 @@ export interface Lifecycle<Config = JsonObject> {
   shutdown?(): void | PromiseLike<void>;
 }
 
-/** The functions of a plugin of type `pipeline-customizer`, which changes a ToolPipeline for one run. One of them is enough. */
-export interface PipelineCustomizer<Config = JsonObject> {
-  getPipelineConfig?(ctx: PhaseContext<Config>): Given<CustomConfig>;
-  /** Called only if there is no config. */
-  getPipelineCustomizations?(ctx: PhaseContext<Config>): Given<CustomChanges>;
-  getPhases?(ctx: PhaseContext<Config>): Given<CustomPhase[]>;
-}
-
-type Given<T> = T | null | PromiseLike<T | null>;
-
-/** A pipeline in the place of the declared one. The limits can only be lower. */
-export interface CustomConfig {
-  /** Default: coordinator. */
-  startAgent?: string;
-  maxIterations?: number;
-  timeoutSeconds?: number;
-  agents: CustomAgent[];
-}
-
-/** An agent, with the fields of a manifest. */
-export interface CustomAgent {
-  /** Default: the type. */
-  name?: string;
-  type: 'coordinator' | 'background' | 'planner' | 'researcher' | 'reflector' | 'synthesizer' | 'custom';
-  enabled?: boolean;
-  modelTier?: string;
-  /** A plugin of type `phase` that the manifest names; for type `custom`. */
-  plugin?: string;
-  config?: JsonObject;
-  nextOnSuccess?: string;
-  nextOnFailure?: string;
-  loopCondition?: string;
-  loopBackTo?: string;
-}
-
-/** Changes of agents, by name, and more phases. */
-export interface CustomChanges {
-  disabledAgents?: string[];
-  agentOverrides?: Record<string, { modelTier?: string; enabled?: boolean; config?: JsonObject }>;
-  insertPhases?: CustomPhase[];
-}
-
-/** A plugin of type `phase` that the manifest names, before or after an agent. */
-export interface CustomPhase {
-  name: string;
-  plugin: string;
-  before?: string;
-  after?: string;
-  config?: JsonObject;
-}
-
-/** The functions of a plugin of type `output-type`, which defines the form of the output of a ToolPipeline. */
-export interface OutputTypeProvider<Config = JsonObject> {
-  /** Returns a JSON Schema of an object with a property `sources`. No client has called, so `context` is null. */
-  getOutputSchema(ctx: ProviderContext<Config>): JsonObject | PromiseLike<JsonObject>;
-  getSynthesizerConfig?(ctx: PhaseContext<Config>): Given<SynthesizerConfig>;
-  /** Returns a system prompt. `{query}`, `{findings}`, `{sources}` and `{schema}` in it are replaced. */
-  getSynthesizerPrompt?(ctx: PhaseContext<Config>): Given<string>;
-}
-
-/** How the output is written. What the manifest says takes precedence. */
-export interface SynthesizerConfig {
-  modelTier?: string;
-  maxTokens?: number;
-  temperature?: number;
-  systemPromptAddition?: string;
-  outputFormat?: 'json' | 'markdown';
-  validationStrict?: boolean;
-}
-
 /** The functions of a plugin of type `tool-provider`, which makes the tools of an MCPUpstream. */
 export interface ToolProvider<Config = JsonObject> extends Lifecycle<Config> {
   getTools(ctx: ProviderContext<Config>): ProvidedTool[] | PromiseLike<ProvidedTool[]>;
@@ -444,19 +374,17 @@ export interface CustomPhase {
   config?: JsonObject;
 }
 
-/** The functions of a plugin of type `output-type`, which defines the form of the output. */
-export interface OutputType<Config = JsonObject> extends Lifecycle<Config> {
-  /** Returns the JSON Schema of the output: an object with a property `sources`. */
-  getOutputSchema(): JsonObject | PromiseLike<JsonObject>;
-  /** Settings of the synthesizer. Those in `spec.declared.synthesizer` take precedence. */
+/** The functions of a plugin of type `output-type`, which defines the form of the output of a ToolPipeline. */
+export interface OutputTypeProvider<Config = JsonObject> extends Lifecycle<Config> {
+  /** Returns a JSON Schema of an object with a property `sources`. No client has called, so `context` is null. */
+  getOutputSchema(ctx: ProviderContext<Config>): JsonObject | PromiseLike<JsonObject>;
   getSynthesizerConfig?(ctx: PhaseContext<Config>): Given<SynthesizerConfig>;
-  /** The prompt of the synthesizer, with `{query}`, `{findings}`, `{sources}` and `{schema}` as places. */
+  /** Returns a system prompt. `{query}`, `{findings}`, `{sources}` and `{schema}` in it are replaced. */
   getSynthesizerPrompt?(ctx: PhaseContext<Config>): Given<string>;
 }
 
-/** How the output is written (document 002, SynthesizerConfig). */
+/** How the output is written. What the manifest says takes precedence. */
 export interface SynthesizerConfig {
-  outputType?: string;
   modelTier?: string;
   maxTokens?: number;
   temperature?: number;

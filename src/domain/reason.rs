@@ -234,7 +234,7 @@ reasons! {
     ContinuedStreams,
     /// The client, the gateway or the upstream has as many subscriptions as it may.
     Subscriptions,
-    /// As many calls wait for the input of their clients, or of the address, as may.
+    /// As many calls wait for the input of their clients, or go on as tasks, as may, or as many of the address.
     ParkedCalls,
     /// As many questions of servers wait for the client, or for the client of the call, as may.
     Questions,
@@ -285,7 +285,7 @@ reasons! {
     ForeignInput,
     /// The call has a `requestState`, and its server speaks a version without it.
     UnknownRequestState,
-    /// The server or the tool of the task is not offered any more.
+    /// The task is not kept any more, or its server or tool is not offered any more.
     TaskGone,
     /// The session ended while the request was under way.
     SessionEnded,

@@ -1,9 +1,12 @@
 //! Tasks: calls of tools that go on after their answer (SEP-2663 in the modern era; MCP 2025-11-25, tasks).
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::method::Method;
+use super::reason::Reason;
+use super::rpc::{INVALID_PARAMS, RpcError};
 use super::upstream::OutTask;
 
 /// A task at its server. The upstream and the tool select the chains for its result, when that is fetched.
@@ -18,6 +21,24 @@ pub struct TaskFacts {
     /// The server's own id of the task.
     #[serde(rename = "i")]
     pub id: String,
+}
+
+impl TaskFacts {
+    /// The error for a request about a task whose server or tool is not offered any more.
+    pub fn gone(&self) -> RpcError {
+        let Self { upstream, tool, .. } = self;
+        self.unreachable(&format!("upstream {upstream} is not there any more, or does not offer the tool {tool:.128}"))
+    }
+
+    /// The error for a request about a task whose result is not kept any more.
+    pub fn lost(&self) -> RpcError {
+        self.unreachable("it ended too long ago, or with the process of the gateway that ran it. Call the tool again")
+    }
+
+    fn unreachable(&self, why: &str) -> RpcError {
+        let data = json!({"reason": Reason::TaskGone, "upstream": self.upstream});
+        RpcError::new(INVALID_PARAMS, format!("the task cannot be reached: {why}")).with_data(data)
+    }
 }
 
 /// A request about a task.

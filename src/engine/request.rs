@@ -52,11 +52,6 @@ impl Caller {
     pub(super) fn session_name(&self) -> String {
         session_name(&self.session)
     }
-
-    /// Whether the client proves no identity.
-    pub(super) fn is_anonymous(&self) -> bool {
-        self.identity.is_anonymous()
-    }
 }
 
 /// The name of an item, as a client has it.

@@ -124,10 +124,13 @@ impl Seat {
 
     async fn loaded(&mut self, proven: bool) -> Result<(), StartError> {
         let said = match &mut self.transport {
-            Transport::Module(channel) => match channel.ready(&self.worker.stats.plugin.plan).await {
-                Ok(()) => return Ok(()),
-                Err(said) => said,
-            },
+            Transport::Module(channel) => {
+                channel.initialize(&self.worker.stats.plugin.plan).await;
+                match channel.ready().await {
+                    Ok(()) => return Ok(()),
+                    Err(said) => said,
+                }
+            }
             // A worker gets shared transports only after it has loaded the plugin.
             Transport::Shared(_) => return Ok(()),
             Transport::Lines(lines) if lines.says_ready() => {

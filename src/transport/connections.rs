@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::open_connections::{LOOK_AGAIN, OpenConnection, OpenConnections, StreamBody};
-use super::peer::{Handshake, Peer, Plain};
+use super::peer::{Handshake, Peer, Plain, begin};
 
 /// The maximum number of connections of a listener that has no setting for it.
 pub const MAX_CONNECTIONS: usize = 8192;
@@ -207,6 +207,14 @@ async fn answered_on(
     Ok(answer)
 }
 
+fn prepare(stream: &TcpStream) {
+    // Answers are written in one piece, so waiting for more data before sending a packet would only delay them.
+    let _ = stream.set_nodelay(true);
+    if let Err(error) = end_where_dead(stream, STALLED) {
+        tracing::debug!(%error, "a connection has no deadline for its client to read");
+    }
+}
+
 async fn serve_connection(
     handshake: &impl Handshake,
     stream: TcpStream,
@@ -216,28 +224,19 @@ async fn serve_connection(
     shutdown: CancellationToken,
     open: Arc<OpenConnection>,
 ) {
-    // Answers are written in one piece, so waiting for more data before sending a packet would only delay them.
-    let _ = stream.set_nodelay(true);
-    if let Err(error) = end_where_dead(&stream, STALLED) {
-        tracing::debug!(%error, "a connection has no deadline for its client to read");
-    }
     let activity = &open.activity;
+    let mut silence = pin!(activity.silence(first_headers));
     let mut must_end = pin!(async {
         tokio::select! {
             () = open.gives_way.cancelled() => {}
             () = shutdown.cancelled() => activity.next_request().await,
         }
     });
-    let mut silence = pin!(activity.silence(first_headers));
-    let shaken = tokio::select! {
-        shaken = handshake.shake(stream) => shaken,
-        () = silence.as_mut() => Err(io::ErrorKind::TimedOut.into()),
-        () = must_end.as_mut() => return,
+    prepare(&stream);
+    let ends = async {
+        tokio::select! { () = silence.as_mut() => {}, () = must_end.as_mut() => {} }
     };
-    let (stream, channel) = match shaken {
-        Ok(shaken) => shaken,
-        Err(error) => return tracing::debug!(%error, "a connection was closed before its first request"),
-    };
+    let Some((stream, channel)) = begin(handshake, stream, ends).await else { return };
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(READ_BUFFER);
     let of_peer = service_fn(|mut request: Request<_>| {

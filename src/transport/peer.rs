@@ -45,6 +45,20 @@ pub trait Handshake: Clone + Send + Sync + 'static {
     fn shake(&self, socket: TcpStream) -> impl Future<Output = io::Result<(Self::Stream, Option<Channel>)>> + Send;
 }
 
+/// Returns the stream that carries HTTP, and its channel; `None` if the handshake fails, or if the connection `ends` before it
+/// has succeeded.
+pub(super) async fn begin<H: Handshake>(
+    handshake: &H,
+    socket: TcpStream,
+    ends: impl Future<Output = ()>,
+) -> Option<(H::Stream, Option<Channel>)> {
+    let shaken = tokio::select! {
+        shaken = handshake.shake(socket) => shaken,
+        () = ends => Err(io::ErrorKind::TimedOut.into()),
+    };
+    shaken.inspect_err(|error| tracing::debug!(%error, "a connection was closed during its handshake")).ok()
+}
+
 /// HTTP without TLS.
 #[derive(Clone, Copy, Debug)]
 pub struct Plain;

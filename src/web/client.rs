@@ -7,7 +7,6 @@ use serde_json::value::RawValue;
 
 use super::client_sender::WantedNotices;
 use super::envelope::{EnvelopeMeta, Params};
-use super::parked::Parking;
 use super::requester::Requester;
 use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::mirror::Mirrored;
@@ -21,7 +20,7 @@ use crate::transport::mcp_headers::check_mirrored;
 #[derive(Clone, Copy)]
 pub(super) enum Client<'a> {
     /// A client without a session. Each of its requests carries its own envelope.
-    Modern { headers: &'a HeaderMap, meta: &'a EnvelopeMeta<'a>, parking: Option<&'a Parking> },
+    Modern { headers: &'a HeaderMap, meta: &'a EnvelopeMeta<'a> },
     /// A client with this session.
     Legacy(&'a Arc<Session>),
 }
@@ -66,11 +65,6 @@ impl<'a> Client<'a> {
     /// The session of the client; `None` in the modern era.
     pub(super) fn session(&self) -> Option<&'a Arc<Session>> {
         if let Self::Legacy(session) = self { Some(session) } else { None }
-    }
-
-    /// What lets a call of a client without a session wait for its input.
-    pub(super) fn parking(&self) -> Option<&'a Parking> {
-        if let Self::Modern { parking, .. } = self { *parking } else { None }
     }
 
     /// Returns which notifications the client wants during a request with these parameters.

@@ -1,7 +1,6 @@
 //! Parks a call whose server asks the client for input, and continues it when the client sends it once more.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::http::{HeaderMap, Method as HttpMethod};
 use axum::response::Response;
@@ -10,35 +9,34 @@ use memchr::memmem;
 use serde_json::value::RawValue;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::asked::{ended, requests_of, without_answer};
+use super::detached::{begin, first_answer, is_due};
 use super::envelope::{ClientMessage, text};
 use super::exchange::RunningMessage;
 use super::forward::Forwarding;
 use super::forward_token::is_forwarded;
 use super::listener_context::{ListenerContext, PathEndpoint};
-use super::parked::{Binding, PARKED_FOR, ParkedCall, Parking};
+use super::parked::{Binding, PARKED_FOR, ParkedCall, Parking, RunningCall};
 use super::replica_client::NotForwarded;
 use super::requester::Requester;
 use super::response::RpcResponse;
+use super::task_ticket::TaskTicket;
 use crate::domain::item::ItemKind;
 use crate::domain::method::Method;
 use crate::domain::question::{INPUT_REQUESTS, INPUT_REQUIRED, REQUEST_STATE, RESULT_TYPE};
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::reason::Reason;
-use crate::domain::rpc::{INVALID_PARAMS, REFUSED, RpcError};
+use crate::domain::rpc::{INVALID_PARAMS, RpcError};
 use crate::domain::version::Era;
 use crate::engine::access::sealed_id::{IdPurpose, NotOpened};
 use crate::engine::exchange::{AskedCall, Continuation};
 use crate::engine::{CheckMirrored, Reply};
-use crate::transport::Accept;
-use crate::transport::sse::KEEP_ALIVE_EVERY;
 
 /// What the text of a message has that brings a `requestState`.
 const STATE_MEMBER: &[u8] = b"\"requestState\"";
-/// How long a replica may take until it answers or begins a stream.
-const FIRST_EVENT: Duration = KEEP_ALIVE_EVERY.saturating_mul(2);
 
-/// Runs a message to its end or until its server asks the client something. In that case the message goes on beside, and the
-/// response is the question.
+/// Runs a message to its end, until its server asks the client something, or until it is to go on as a task. In these cases
+/// the message goes on beside, and the response is the question or the task.
 pub(super) async fn run_or_park(
     gate: Arc<ListenerContext>,
     mut running: RunningMessage,
@@ -48,12 +46,27 @@ pub(super) async fn run_or_park(
         biased;
         done = &mut running => return done,
         asks = parking.asked.goes_on() => asks,
+        task = due(&gate, &parking) => {
+            let reply = begin(&gate, task, &parking.account, || parking.call(beside(&parking, running)));
+            return RpcResponse::reply(&task.request, &reply, task.era);
+        }
     };
     let Some(ticket) = parking.ticket.get() else { return running.await };
-    let finisher = ParkedCallCloser(Arc::clone(&parking.asked));
-    let task = tokio::spawn(async move { finisher.0.finish(running.await.into_answer()) });
-    let call = ParkedCall::new(&parking, ticket.binding, AbortOnDropHandle::new(task));
+    let call = ParkedCall::new(&parking, ticket.binding, beside(&parking, running));
     RpcResponse::reply(&ticket.id, &reply(&gate, call, asks), Era::Modern)
+}
+
+/// Lets a message go on beside the request that it came with.
+fn beside(parking: &Parking, running: RunningMessage) -> AbortOnDropHandle<()> {
+    let finisher = ParkedCallCloser(Arc::clone(&parking.asked));
+    AbortOnDropHandle::new(tokio::spawn(async move { finisher.0.finish(running.await.into_answer()) }))
+}
+
+/// Waits until a message is to go on as a task.
+async fn due<'a>(gate: &ListenerContext, parking: &'a Parking) -> &'a Arc<TaskTicket> {
+    let ticket = parking.task.wait().await;
+    is_due(gate, ticket, &parking.account).await;
+    ticket
 }
 
 /// Ends the waits for a call whose task has ended, even by a panic.
@@ -89,9 +102,26 @@ pub(super) async fn go_on(
         return Some(Reply::Error(RpcError::new(INVALID_PARAMS, message)));
     };
     let answers = answers.and_then(|answers| RawObject::parse(answers.get()).ok()).unwrap_or_default();
-    call.asked.give(&answers);
-    let continued = call.asked.goes_on().await;
-    Some(reply(gate, call, continued))
+    call.call.asked.give(&answers);
+    Some(match outcome(gate, &call).await {
+        Ok(continued) => reply(gate, call, continued),
+        Err(task) => begin(gate, &task, &Arc::clone(&call.call.account), || call.call),
+    })
+}
+
+/// Waits for what a call comes to. The error is the task as which it is to go on.
+async fn outcome(gate: &ListenerContext, parked: &ParkedCall) -> Result<Continuation, Arc<TaskTicket>> {
+    let RunningCall { asked, account, .. } = &parked.call;
+    let due = async {
+        let Some(task) = &parked.task else { return std::future::pending().await };
+        is_due(gate, task, account).await;
+        Arc::clone(task)
+    };
+    tokio::select! {
+        biased;
+        continued = asked.goes_on() => Ok(continued),
+        task = due => Err(task),
+    }
 }
 
 /// Forwards a call of the modern era to the replica at which it waits for the input that it brings. `None` if it does not wait
@@ -118,10 +148,8 @@ pub(super) async fn forward_to_parked(
         // Another call. It is refused here, as it would be there.
         return None;
     }
-    let events = Accept::read(headers).events;
-    // A client that takes events gets the head of a response before its call has ended.
-    let limit = if events { FIRST_EVENT } else { gate.longest_call() };
     let forwarding = Forwarding::request(HttpMethod::POST, endpoint, headers, body.clone(), requester);
+    let limit = first_answer(gate, headers);
     let forwarded = gate.forward(to, forwarding, limit).await;
     Some(forwarded.unwrap_or_else(|why| RpcResponse::modern_error(id, &not_continued(&why)).into_response()))
 }
@@ -157,27 +185,9 @@ fn reply(gate: &Arc<ListenerContext>, call: ParkedCall, continued: Continuation)
         let message = "the server asks for input, and as many calls as may wait for the input of their clients";
         return Reply::Error(gate.engine.busy(Reason::ParkedCalls, message));
     };
-    let mut requests = RawObject::default();
-    for (key, question) in questions {
-        requests.set(&key, question.into_request());
-    }
     let mut result = RawObject::default();
     result.set(RESULT_TYPE, to_raw(&INPUT_REQUIRED));
-    result.set(INPUT_REQUESTS, requests.to_raw());
+    result.set(INPUT_REQUESTS, requests_of(questions));
     result.set(REQUEST_STATE, to_raw(&state));
     Reply::Result(result.to_raw())
-}
-
-/// Returns the reply in a JSON-RPC message.
-fn ended(message: &str) -> Reply {
-    let message = RawObject::parse(message).unwrap_or_default();
-    match (message.get("result"), message.get("error")) {
-        (Some(result), _) => Reply::Result(result.to_owned()),
-        (None, Some(error)) => Reply::UpstreamError(error.to_owned()),
-        (None, None) => without_answer(),
-    }
-}
-
-fn without_answer() -> Reply {
-    Reply::Error(RpcError::new(REFUSED, "the call has ended without an answer"))
 }

@@ -11,12 +11,14 @@ use serde_json::value::RawValue;
 use super::client::Client;
 use super::client_sender::{ClientSender, NewQuestion, WantedNotices};
 use super::continued::go_on;
+use super::detached::new_ticket;
 use super::envelope::{Params, object, text};
 use super::listener_context::{ListenerContext, PathEndpoint};
 use super::offer;
-use super::parked::Binding;
+use super::parked::{Binding, Parking};
 use super::requester::Requester;
 use crate::domain::caching::{CacheHints, Caching};
+use crate::domain::extensions::TASKS;
 use crate::domain::item::ItemKind;
 use crate::domain::log_level::LogLevel;
 use crate::domain::method::Method;
@@ -26,7 +28,7 @@ use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::rpc::{INVALID_PARAMS, METHOD_NOT_FOUND, REQUEST_CANCELLED, RpcError};
 use crate::domain::skim::Skim;
 use crate::domain::upstream::InputRound;
-use crate::domain::version::{Era, MODERN_VERSION, MODERN_VERSIONS};
+use crate::domain::version::{Era, MODERN_VERSION, MODERN_VERSIONS, has_tasks};
 use crate::engine::access::session::Session;
 use crate::engine::exchange::Exchange;
 use crate::engine::{CallRequest, Caller, CompletionRequest, ListPage, Reply, TaskUse};
@@ -45,6 +47,8 @@ pub(super) struct ClientRequest<'a> {
     pub(super) method: &'a str,
     pub(super) params: &'a Params<'a>,
     pub(super) exchange: &'a Exchange,
+    /// What lets its call wait for input, or go on as a task.
+    pub(super) parking: Option<&'a Parking>,
 }
 
 /// The result of a list. In the modern era, it also says for how long and by whom it may be cached.
@@ -186,8 +190,11 @@ impl ClientRequest<'_> {
             Some(task) => TaskUse::Begins(task),
             None => TaskUse::None,
         };
+        if kind == ItemKind::Tool {
+            self.allow_task(&caller, &name, task).await;
+        }
         let check_mirrored = |marked: &[Mirrored]| {
-            if let Some(parking) = client.parking() {
+            if let Some(parking) = self.parking {
                 parking.mirrored.get_or_init(|| marked.to_vec());
             }
             client.check_mirrored(marked, params.arguments)
@@ -205,6 +212,24 @@ impl ClientRequest<'_> {
         gate.engine.call(request).await
     }
 
+    /// Lets the call go on as a task if it is a run of a pipeline, and its client knows tasks: at once if that says so, which
+    /// clients of the legacy era do, or else once it has taken a while.
+    async fn allow_task(&self, caller: &Caller, name: &str, task: TaskUse<'_>) {
+        let (gate, endpoint) = (self.gate, self.endpoint);
+        let knows = match caller.era {
+            Era::Modern => caller.capabilities.has_extension(TASKS),
+            Era::Legacy => matches!(task, TaskUse::Begins(_)) && has_tasks(caller.version),
+        };
+        let Some(parking) = self.parking.filter(|_| knows) else { return };
+        let Some(tool) = gate.engine.pipeline_tool(caller, endpoint.as_engine(), name).await else { return };
+        let Some(ticket) = new_ticket(gate, caller, endpoint, self.id, tool) else { return };
+        let _ = parking.task.set(Arc::new(ticket));
+        if caller.era == Era::Legacy {
+            // The client gets the task before the call begins.
+            tokio::task::yield_now().await;
+        }
+    }
+
     pub(super) fn caller(&self) -> Caller {
         self.client.caller(&self.gate.engine, self.requester)
     }
@@ -212,11 +237,13 @@ impl ClientRequest<'_> {
     /// Returns the channel to the client during the request.
     pub(super) fn sender<'a>(&'a self, caller: &'a Caller, new_question: &'a NewQuestion<'a>) -> ClientSender<'a> {
         let Self { gate, params, exchange, client, .. } = self;
+        // The client of a session is asked during its call, unless that goes on as a task.
+        let is_parked = |parking: &&Parking| client.era() == Era::Modern || parking.task.initialized();
         ClientSender {
             wanted: if exchange.is_read() { client.wanted(params) } else { WantedNotices::default() },
             exchange,
             session: client.session(),
-            parking: client.parking(),
+            parking: self.parking.filter(is_parked),
             new_question,
             capabilities: &caller.capabilities,
             metrics: gate.engine.metrics(),
@@ -281,10 +308,10 @@ impl ClientRequest<'_> {
     /// repeated with answers. If this gateway itself asked, because the call waits here, continues that call and returns
     /// its reply as an error.
     async fn round(&self, caller: &Caller, kind: ItemKind, name: &str) -> Result<InputRound, Reply> {
-        let Client::Modern { parking, .. } = self.client else { return Ok(InputRound::default()) };
+        let Client::Modern { .. } = self.client else { return Ok(InputRound::default()) };
         let round = self.params.round().map_err(invalid)?;
         // A call that waits here is continued whatever the client now says that it answers, or it would run twice.
-        let Some(parking) = parking.filter(|_| !caller.capabilities.answers_nothing() || !round.is_empty()) else {
+        let Some(parking) = self.parking.filter(|_| !caller.capabilities.answers_nothing() || !round.is_empty()) else {
             return Ok(round);
         };
         let check = |marked: &[Mirrored]| self.client.check_mirrored(marked, self.params.arguments);

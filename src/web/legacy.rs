@@ -16,6 +16,7 @@ use super::forward_token::is_forwarded;
 use super::listener_context::{ListenerContext, PathEndpoint};
 use super::message_sender::MessageSender;
 use super::offer;
+use super::parked::Parking;
 use super::requester::Requester;
 use super::response::{RpcResponse, empty, refuse};
 use super::session_replicas::{Deleted, UsedSession};
@@ -39,14 +40,23 @@ const NOT_BEGUN: &str = "no session has begun: begin with initialize, and send t
 /// The error for a session that is not known.
 const NO_SESSION: &str = "Session not found: it ended, or was begun elsewhere; initialize again";
 
+/// What a POST has besides its message.
+#[derive(Clone, Copy)]
+pub(super) struct OfPost<'a> {
+    pub(super) exchange: &'a Exchange,
+    /// Its session, which is set once it is found.
+    pub(super) session: &'a SessionOfPost,
+    /// What lets its call go on as a task.
+    pub(super) parking: Option<&'a Parking>,
+}
+
 pub(super) async fn answer(
     gate: &Arc<ListenerContext>,
     endpoint: &PathEndpoint,
     headers: &HeaderMap,
     requester: &Requester,
     incoming: ClientMessage<'_>,
-    exchange: &Exchange,
-    of_post: &SessionOfPost,
+    of_post: OfPost<'_>,
 ) -> RpcResponse {
     if let Err((id, error)) = check_headers(headers, &incoming) {
         return RpcResponse::error(StatusCode::BAD_REQUEST, id, &error);
@@ -66,17 +76,17 @@ pub(super) async fn answer(
         Err((status, message)) => return RpcResponse::error(status, id, &RpcError::new(INVALID_REQUEST, message)),
     };
     if matches!(incoming, ClientMessage::Request { .. }) {
-        of_post.get_or_init(|| Arc::clone(&session));
+        of_post.session.get_or_init(|| Arc::clone(&session));
     }
     let used = UsedSession::new(gate, endpoint, headers, &session, requester.address);
-    in_session(used, requester, exchange, incoming).await
+    in_session(used, requester, of_post, incoming).await
 }
 
 /// Handles a message of a session that is not `initialize`.
 async fn in_session(
     used: UsedSession<'_>,
     requester: &Requester,
-    exchange: &Exchange,
+    OfPost { exchange, parking, .. }: OfPost<'_>,
     incoming: ClientMessage<'_>,
 ) -> RpcResponse {
     match incoming {
@@ -90,7 +100,7 @@ async fn in_session(
         ClientMessage::Request { id, method, params } => {
             let UsedSession { gate, endpoint, session, .. } = used;
             let (client, method, params) = (Client::Legacy(session), &*method, &*params);
-            let request = ClientRequest { gate, endpoint, client, requester, id, method, params, exchange };
+            let request = ClientRequest { gate, endpoint, client, requester, id, method, params, exchange, parking };
             let reply = tokio::select! {
                 reply = request.reply() => reply,
                 never = used.keep_home_told() => match never {},

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::parked::ParkedCalls;
 use super::replicas::Replicas;
+use super::run_tasks::RunTasks;
 use super::ticks::Ticks;
 use crate::domain::instance::Instance;
 use crate::domain::limits::Tracker;
@@ -72,6 +73,8 @@ pub(super) struct ListenerContext {
     pub(super) streams_by_address: Addresses<Tracker>,
     /// Calls that wait for input of their clients.
     pub(super) parked: Arc<ParkedCalls>,
+    /// Runs of pipelines that go on as tasks.
+    pub(super) run_tasks: Arc<RunTasks>,
     /// The other replicas of the gateway.
     pub(super) replicas: Replicas,
     /// The clock of what is to become a stream.

@@ -56,9 +56,10 @@ pub(super) async fn answer(
         ClientMessage::Request { id, method, params } => match check_envelope(headers, &method, &params) {
             Err(error) => RpcResponse::modern_error(id, &error),
             Ok(meta) => {
-                let client = Client::Modern { headers, meta: &meta, parking };
+                let client = Client::Modern { headers, meta: &meta };
                 let (method, params) = (&*method, &*params);
-                let request = ClientRequest { gate, endpoint, client, requester, id, method, params, exchange };
+                let request =
+                    ClientRequest { gate, endpoint, client, requester, id, method, params, exchange, parking };
                 let reply = request.reply().await;
                 RpcResponse::reply(id, &reply, Era::Modern)
             }

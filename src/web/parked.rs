@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
+use tokio::sync::SetOnce;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::task_ticket::TaskTicket;
 use crate::domain::budget::{Account, ByteBudget, Category};
 use crate::domain::item::ItemKind;
 use crate::domain::mirror::Mirrored;
@@ -33,6 +35,8 @@ pub(super) struct Parking {
     pub(super) ticket: OnceLock<Ticket>,
     /// The arguments of the call that headers repeat, set before it is sent.
     pub(super) mirrored: OnceLock<Vec<Mirrored>>,
+    /// What the call needs to go on as a task, set before it is sent. Without it, it does not.
+    pub(super) task: SetOnce<Arc<TaskTicket>>,
 }
 
 /// What identifies a call, so that it can be continued only by the same call.
@@ -75,8 +79,13 @@ impl Parking {
     /// What a call of a client needs whose bytes are charged to `account`.
     pub(super) fn new(budget: &Arc<ByteBudget>, account: &Arc<Account>) -> Self {
         let asked = AskedCall::new(budget.reservation_for(Category::Progress, account));
-        let (ticket, mirrored) = (OnceLock::new(), OnceLock::new());
-        Self { asked: Arc::new(asked), account: Arc::clone(account), ticket, mirrored }
+        let (ticket, mirrored, task) = (OnceLock::new(), OnceLock::new(), SetOnce::new());
+        Self { asked: Arc::new(asked), account: Arc::clone(account), ticket, mirrored, task }
+    }
+
+    /// Returns the call, which goes on in `running`.
+    pub(super) fn call(&self, running: AbortOnDropHandle<()>) -> RunningCall {
+        RunningCall { asked: Arc::clone(&self.asked), account: Arc::clone(&self.account), running }
     }
 
     /// Lets the call of the request `id` be parked.
@@ -91,30 +100,38 @@ pub(super) struct ParkedCalls {
     by_handle: Mutex<HashMap<u64, ParkedCall>>,
 }
 
-/// A parked call. Dropping it cancels the call.
-pub(super) struct ParkedCall {
+/// A call that goes on beside the request that it came with. Dropping it cancels the call.
+pub(super) struct RunningCall {
     pub(super) asked: Arc<AskedCall>,
     /// The account of the client's address, which identifies it.
-    account: Arc<Account>,
+    pub(super) account: Arc<Account>,
+    pub(super) running: AbortOnDropHandle<()>,
+}
+
+/// A parked call. Dropping it cancels the call.
+pub(super) struct ParkedCall {
+    pub(super) call: RunningCall,
     pub(super) binding: Binding,
+    /// What the call needs to go on as a task, if it can.
+    pub(super) task: Option<Arc<TaskTicket>>,
     /// The arguments of the call that headers repeat.
     mirrored: Arc<[Mirrored]>,
-    _running: AbortOnDropHandle<()>,
     expiry: Option<AbortOnDropHandle<()>>,
 }
 
 impl ParkedCall {
     pub(super) fn new(parking: &Parking, binding: Binding, running: AbortOnDropHandle<()>) -> Self {
-        let (asked, account) = (Arc::clone(&parking.asked), Arc::clone(&parking.account));
         let mirrored = parking.mirrored.get().map(|marked| Arc::from(&**marked)).unwrap_or_default();
-        Self { asked, account, binding, mirrored, _running: running, expiry: None }
+        let (call, task) = (parking.call(running), parking.task.get().cloned());
+        Self { call, binding, task, mirrored, expiry: None }
     }
 }
 
-/// Whether one more call of the client with this account may be parked beside these.
-fn has_room(calls: &HashMap<u64, ParkedCall>, account: &Arc<Account>) -> bool {
-    let of_client = || calls.values().filter(|call| Arc::ptr_eq(&call.account, account)).count();
-    calls.len() < MAX_PARKED && (calls.len() < MAX_PARKED / 2 || of_client() < MAX_PARKED_EACH)
+/// Whether one more call of the client with this account may be kept beside those of `others`.
+pub(super) fn has_room<'a>(others: impl Iterator<Item = &'a Arc<Account>> + Clone, account: &Arc<Account>) -> bool {
+    let count = others.clone().count();
+    let of_client = || others.filter(|other| Arc::ptr_eq(other, account)).count();
+    count < MAX_PARKED && (count < MAX_PARKED / 2 || of_client() < MAX_PARKED_EACH)
 }
 
 impl ParkedCalls {
@@ -125,7 +142,7 @@ impl ParkedCalls {
         let (parked, shutdown) = (Arc::downgrade(self), shutdown.clone());
         // Locked before the expiry is spawned, which must find the call even if the gateway is about to end.
         let mut calls = self.lock();
-        if !has_room(&calls, &call.account) {
+        if !has_room(calls.values().map(|other| &other.call.account), &call.call.account) {
             return None;
         }
         call.expiry = Some(AbortOnDropHandle::new(tokio::spawn(async move {

@@ -8,11 +8,14 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::FutureExt;
+use memchr::memmem;
 
 use super::continued::{forward_to_parked, run_or_park};
+use super::detached::forward_to_task;
 use super::envelope::ClientMessage;
 use super::exchange::{RunningMessage, SessionOfPost, respond};
 use super::forward_token::SentRequest;
+use super::legacy::OfPost;
 use super::listener_context::{ListenerContext, PathEndpoint};
 use super::parked::Parking;
 use super::requester::Requester;
@@ -26,6 +29,8 @@ use crate::telemetry::trace_context::Cause;
 use crate::transport::mcp_headers::mean_modern_era;
 use crate::transport::{Accept, BodyError, is_encoded, is_json, read_body};
 
+/// What the text of a message of the legacy era has whose call is to go on as a task.
+const TASK_MEMBER: &[u8] = b"\"task\"";
 /// How many copies of a message are held until it is answered: the received one, and the one for the upstream.
 const COPIES: u64 = 2;
 
@@ -75,8 +80,12 @@ async fn receive(
     if is_modern && let Some(response) = forward_to_parked(gate, &endpoint, &head.headers, &requester, &body).await {
         return Err(Box::new(response));
     }
+    if let Some(response) = forward_to_task(gate, &endpoint, &head.headers, &requester, &body).await {
+        return Err(Box::new(response));
+    }
     let exchange = Arc::new(Exchange::new(budget, &account, accept.events));
     let era = if is_modern { Era::Modern } else { Era::Legacy };
+    let may_go_on = is_modern || memmem::find(&body, TASK_MEMBER).is_some();
     let post = Post {
         gate: Arc::clone(gate),
         endpoint,
@@ -85,7 +94,7 @@ async fn receive(
         body,
         exchange: Arc::clone(&exchange),
         session: Arc::default(),
-        parking: is_modern.then(|| Arc::new(Parking::new(budget, &account))),
+        parking: may_go_on.then(|| Arc::new(Parking::new(budget, &account))),
         era,
         _reservation: reservation,
     };
@@ -131,7 +140,7 @@ struct Post {
     body: Bytes,
     exchange: Arc<Exchange>,
     session: Arc<SessionOfPost>,
-    /// `None` in the legacy era.
+    /// `None` in the legacy era, unless the client may want the call to go on as a task.
     parking: Option<Arc<Parking>>,
     /// The era that the headers indicate.
     era: Era,
@@ -145,9 +154,10 @@ impl Post {
         let (gate, parking, era) = (Arc::clone(&self.gate), self.parking.clone(), self.era);
         // In a box at once, because the future is large, and each move would copy it.
         let answering = boxed(|| self.answer());
-        let running = RunningMessage::new(cause.around(answering), era == Era::Legacy);
+        let outlives = era == Era::Legacy;
+        let running = RunningMessage::new(cause.around(answering), outlives && parking.is_none());
         match parking {
-            Some(parking) => RunningMessage::new(run_or_park(gate, running, parking), false),
+            Some(parking) => RunningMessage::new(run_or_park(gate, running, parking), outlives),
             None => running,
         }
     }
@@ -174,7 +184,8 @@ impl Post {
         if modern::is_of(headers, &incoming) {
             modern::answer(gate, endpoint, headers, requester, incoming, exchange, parking.as_deref()).await
         } else {
-            legacy::answer(gate, endpoint, headers, requester, incoming, exchange, session).await
+            let of_post = OfPost { exchange, session, parking: parking.as_deref() };
+            legacy::answer(gate, endpoint, headers, requester, incoming, of_post).await
         }
     }
 }

@@ -103,7 +103,7 @@ impl RpcResponse {
 
     /// Returns the message as JSON, with the memory that is reserved for it.
     pub(super) fn into_answer(self) -> HeldAnswer {
-        HeldAnswer { message: self.body, reservation: self.reservation }
+        HeldAnswer { message: Arc::new(self.body), reservation: self.reservation }
     }
 
     /// Returns the answer as the last event of a stream.

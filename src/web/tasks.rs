@@ -1,18 +1,27 @@
 //! Requests about tasks, that is, calls that go on after their answer (SEP-2663; MCP 2025-11-25, tasks).
 
 use serde_json::json;
+use serde_json::value::RawValue;
 
+use super::asked::{ended, without_answer};
 use super::dispatch::{ClientRequest, invalid, unknown_method};
 use super::envelope::{object, text};
+use super::run_tasks::RunTask;
 use crate::domain::announcement::Announcement;
 use crate::domain::extensions::TASKS;
 use crate::domain::method::Method;
 use crate::domain::own_keys::answers_without_own_keys;
+use crate::domain::ports::ToClient;
+use crate::domain::question::{COMPLETE, Question, RESULT_TYPE};
+use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::rpc::{CAPABILITY_REQUIRED, INVALID_PARAMS, RpcError};
 use crate::domain::task::OpenTask;
 use crate::domain::version::Era;
+use crate::engine::access::sealed_id::{IdPurpose, NotOpened};
 use crate::engine::access::session::Session;
-use crate::engine::{CallRequest, Reply, TaskUse};
+use crate::engine::calls::task_state::with_related;
+use crate::engine::exchange::Continuation;
+use crate::engine::{CallRequest, Caller, Reply, TaskUse};
 
 impl ClientRequest<'_> {
     /// Answers a request about a task.
@@ -30,10 +39,70 @@ impl ClientRequest<'_> {
         if method == Method::UpdateTask && responses.as_deref().and_then(object).is_none() {
             return invalid("`inputResponses` must be an object");
         }
+        match self.gate.open_id(IdPurpose::Task, "", &facts.id) {
+            Err(NotOpened::Foreign) => {}
+            Err(NotOpened::Expired) => return Reply::Error(facts.lost()),
+            Ok(run) => {
+                if let Err(error) = engine.check_task(&caller, &facts) {
+                    return Reply::Error(error);
+                }
+                let Some(task) = self.gate.run_tasks.get(run.handle) else { return Reply::Error(facts.lost()) };
+                return self.use_run(method, &caller, &task, responses.as_deref()).await;
+            }
+        }
         let task = OpenTask { method, id: id.into_owned(), facts, responses };
         let new_question = |session: &Session| self.gate.new_question(session);
         let sender = self.sender(&caller, &new_question);
         engine.call(CallRequest { task: TaskUse::Of(&task), ..self.request(&caller, &sender) }).await
+    }
+}
+
+impl ClientRequest<'_> {
+    /// Answers a request about the task of a run.
+    async fn use_run(&self, method: Method, caller: &Caller, task: &RunTask, responses: Option<&RawValue>) -> Reply {
+        let now = self.gate.engine.now();
+        match method {
+            Method::TaskResult => return self.await_run(caller, task).await,
+            Method::UpdateTask => {
+                let answers = responses.and_then(|answers| RawObject::parse(answers.get()).ok()).unwrap_or_default();
+                task.asked().give(&answers);
+            }
+            Method::CancelTask if caller.era == Era::Legacy && task.has_ended() => {
+                return invalid("the task has ended: it cannot be cancelled");
+            }
+            Method::CancelTask => task.cancel(),
+            _ => return task.state(now),
+        }
+        match caller.era {
+            Era::Modern => Reply::Result(to_raw(&json!({RESULT_TYPE: COMPLETE}))),
+            Era::Legacy => task.state(now),
+        }
+    }
+
+    /// Waits for the answer of a run. Meanwhile, the client is asked what the run asks.
+    async fn await_run(&self, caller: &Caller, task: &RunTask) -> Reply {
+        let id = self.params.task_id.and_then(text).unwrap_or_default();
+        let new_question = |session: &Session| self.gate.new_question(session);
+        let (sender, asked) = (self.sender(caller, &new_question), task.asked());
+        loop {
+            let questions = match asked.goes_on().await {
+                Continuation::Asks(questions) => questions,
+                Continuation::Abandoned => return without_answer(),
+                Continuation::Ended(answer) => {
+                    return match ended(&answer.message) {
+                        Reply::Result(result) => Reply::Result(with_related(&result, &id)),
+                        error => error,
+                    };
+                }
+            };
+            for (key, Question { method, params }) in questions {
+                let params = params.map(|params| with_related(&params, &id));
+                tokio::select! {
+                    answer = sender.ask(Question { method, params }) => asked.answer(&key, answer),
+                    () = asked.settled(&key) => {}
+                }
+            }
+        }
     }
 }
 

@@ -90,6 +90,7 @@ impl Kind {
     pub fn link(self, size: u32) -> Arc<LinkedPlugin> {
         let plan = PluginPlan {
             kind: PluginKind::Middleware,
+            version: None,
             path: None,
             image: None,
             sha256: None,

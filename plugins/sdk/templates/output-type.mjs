@@ -1,7 +1,7 @@
 // @ts-check
 // Defines the form of the output of a pipeline. The gateway fills `sources`.
 
-/** @type {import('./hawsepipe-plugin.d.ts').OutputType['getOutputSchema']} */
+/** @type {import('./hawsepipe-plugin.d.ts').OutputTypeProvider['getOutputSchema']} */
 export const getOutputSchema = () => ({
   type: 'object',
   required: ['title', 'text', 'sources'],
@@ -12,5 +12,5 @@ export const getOutputSchema = () => ({
   },
 });
 
-/** @type {import('./hawsepipe-plugin.d.ts').OutputType['getSynthesizerConfig']} */
+/** @type {import('./hawsepipe-plugin.d.ts').OutputTypeProvider['getSynthesizerConfig']} */
 export const getSynthesizerConfig = () => ({ maxTokens: 4000, temperature: 0.2 });

@@ -3,7 +3,7 @@ import type {
   CallbackError,
   CreatePlugin,
   Lifecycle,
-  OutputType,
+  OutputTypeProvider,
   PhasePlugin,
   PipelineCustomizer,
   PromptProvider,
@@ -59,13 +59,13 @@ export const customizer: PipelineCustomizer = {
 // @ts-expect-error: phases have a plugin
 export const nothing: PipelineCustomizer = { getPhases: () => [{ name: 'f', after: 'a' }] };
 
-export const memo: OutputType = {
+export const memo: OutputTypeProvider = {
   getOutputSchema: () => ({ type: 'object', properties: { sources: { type: 'array' } } }),
-  getSynthesizerConfig: () => ({ outputType: 'memo', maxTokens: 12000, temperature: 0.2, outputFormat: 'json' }),
+  getSynthesizerConfig: () => ({ maxTokens: 12000, temperature: 0.2, outputFormat: 'json' }),
   getSynthesizerPrompt: ({ run }) => `Write for ${run.pipeline}: {query}`,
 };
 // @ts-expect-error: a schema is needed
-export const shapeless: OutputType = { getSynthesizerPrompt: () => null };
+export const shapeless: OutputTypeProvider = { getSynthesizerPrompt: () => null };
 
 export const createPlugin: CreatePlugin<PhasePlugin> = ({ log }) => ({ execute: () => log('ran'), shutdown() {} });
 export const all: Lifecycle[] = [phase as Lifecycle, provider, prompts, customizer, memo];

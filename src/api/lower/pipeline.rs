@@ -192,6 +192,7 @@ fn definition(spec: &ToolPipelineSpec, name: &str, output: Option<&Value>) -> Va
         "name": tool.name.as_deref().unwrap_or(name),
         "description": tool.description,
         "inputSchema": canonical(&schema),
+        "execution": {"taskSupport": "optional"},
     });
     if let Some(title) = &tool.title {
         definition["title"] = json!(title);

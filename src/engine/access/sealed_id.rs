@@ -1,5 +1,5 @@
-//! Sealed ids of what one process has: the stream of a call, a question, a call that waits for input. Their clients send
-//! them back, maybe to another replica, which reads in them where the thing is.
+//! Sealed ids of what one process has: the stream of a call, a question, a call that waits for input, a task. Their clients
+//! send them back, maybe to another replica, which reads in them where the thing is.
 
 use std::net::SocketAddr;
 
@@ -16,6 +16,8 @@ pub enum IdPurpose {
     Question,
     /// A call that waits for input, in `requestState`.
     CallState,
+    /// A run of a pipeline that goes on as a task. Clients get it within the id of the task.
+    Task,
 }
 
 impl IdPurpose {
@@ -25,6 +27,7 @@ impl IdPurpose {
             Self::Stream => "hawsepipe stream 1",
             Self::Question => "hawsepipe question 1",
             Self::CallState => "hawsepipe call state 1",
+            Self::Task => "hawsepipe run task 1",
         }
     }
 }
@@ -137,6 +140,7 @@ mod tests {
         for foreign in [
             IdScope { purpose: IdPurpose::Stream, ..scope },
             IdScope { purpose: IdPurpose::CallState, ..scope },
+            IdScope { purpose: IdPurpose::Task, ..scope },
             IdScope { gateway: &other, ..scope },
             IdScope { session: "t", ..scope },
             IdScope { session: "", ..scope },

@@ -3,8 +3,10 @@
 
 use serde_json::json;
 
+use crate::domain::identity::Identity;
 use crate::domain::ids::ObjectKey;
 use crate::domain::task::TaskFacts;
+use crate::domain::version::Era;
 use crate::engine::Engine;
 use crate::engine::request::{Caller, Endpoint};
 
@@ -15,9 +17,26 @@ const MAX_OWN: usize = 1024;
 /// Maximum length of an id that clients get, in bytes.
 const MAX_SEALED: usize = 4096;
 
+/// The client that uses a task.
+#[derive(Clone, Copy)]
+pub struct TaskOwner<'a> {
+    /// The identity that its credentials prove.
+    pub identity: &'a Identity,
+    /// The era of its protocol version.
+    pub era: Era,
+    /// The id of its session; empty if it has none.
+    pub session: &'a str,
+}
+
+impl<'a> From<&'a Caller> for TaskOwner<'a> {
+    fn from(caller: &'a Caller) -> Self {
+        Self { identity: &caller.identity, era: caller.era, session: &caller.session }
+    }
+}
+
 impl Engine {
     /// Returns the id of a task for this client. The error says what is wrong with the task.
-    pub(super) fn seal_task(
+    pub fn seal_task(
         &self,
         caller: &Caller,
         endpoint: &Endpoint<'_>,
@@ -26,7 +45,7 @@ impl Engine {
         if task.id.is_empty() || task.id.len() > MAX_OWN {
             return Err("the id of its task is empty, or longer than 1024 bytes");
         }
-        let (scope, text) = (self.task_scope(caller, endpoint), serde_json::to_vec(task).unwrap_or_default());
+        let (scope, text) = (self.task_scope(caller.into(), endpoint), serde_json::to_vec(task).unwrap_or_default());
         let sealed = self.sessions().seals().seal(&scope, text).ok_or("the id of its task cannot be sealed")?;
         match sealed.len() {
             0..=MAX_SEALED => Ok(sealed),
@@ -37,13 +56,18 @@ impl Engine {
     }
 
     /// Returns the task that this client knows by this id; `None` if it is not an id of this client at this endpoint.
-    pub fn open_task(&self, caller: &Caller, endpoint: &Endpoint<'_>, id: &str) -> Option<TaskFacts> {
+    pub fn open_task<'a>(
+        &self,
+        client: impl Into<TaskOwner<'a>>,
+        endpoint: &Endpoint<'_>,
+        id: &str,
+    ) -> Option<TaskFacts> {
         let id = Some(id).filter(|id| id.len() <= MAX_SEALED)?;
-        let text = self.sessions().seals().open(&self.task_scope(caller, endpoint), id)?;
+        let text = self.sessions().seals().open(&self.task_scope(client.into(), endpoint), id)?;
         serde_json::from_slice(&text).ok()
     }
 
-    fn task_scope(&self, caller: &Caller, endpoint: &Endpoint<'_>) -> String {
+    fn task_scope(&self, client: TaskOwner<'_>, endpoint: &Endpoint<'_>) -> String {
         let snapshot = self.snapshot();
         let ObjectKey { namespace, name } = &snapshot.plan().gateway.key;
         let upstream = match endpoint {
@@ -51,7 +75,8 @@ impl Engine {
             Endpoint::One(upstream) => Some(upstream),
         };
         // Tasks of the two eras have different forms. Who is anonymous is known by the session alone, if there is one.
-        let session = Some(&caller.session).filter(|session| caller.is_anonymous() && !session.is_empty());
-        json!([PURPOSE, namespace, name, caller.identity.key(), caller.era.as_str(), upstream, session]).to_string()
+        let TaskOwner { identity, era, session } = client;
+        let session = Some(session).filter(|session| identity.is_anonymous() && !session.is_empty());
+        json!([PURPOSE, namespace, name, identity.key(), era.as_str(), upstream, session]).to_string()
     }
 }

@@ -91,7 +91,7 @@ pub(super) fn without_related(object: &RawValue) -> Box<RawValue> {
 }
 
 /// Returns a result with the note that it belongs to the task with this id.
-pub(super) fn with_related(object: &RawValue, id: &str) -> Box<RawValue> {
+pub(crate) fn with_related(object: &RawValue, id: &str) -> Box<RawValue> {
     with_meta(object, RELATED, &related(id))
 }
 

@@ -26,7 +26,7 @@ use crate::domain::question::{INPUT_REQUESTS, INPUT_RESPONSES, Question, RESULT_
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::reason::Reason;
 use crate::domain::record::CallOutcome;
-use crate::domain::rpc::{INVALID_PARAMS, REFUSED, RpcError};
+use crate::domain::rpc::{REFUSED, RpcError};
 use crate::domain::skim::Skim;
 use crate::domain::task::{OpenTask, TaskFacts};
 use crate::domain::upstream::{Answer, InputRound, OutMembers, ServerAnswer, UpstreamError};
@@ -106,7 +106,10 @@ impl Engine {
             };
         let found = match snapshot.usable(found, false) {
             Lookup::Found(found) if snapshot.may_see(request.caller, &found.route) => found,
-            _ => return CallEnd::task_gone(&task.facts.upstream, &task.facts.tool),
+            _ => {
+                let error = Reply::Error(task.facts.gone());
+                return CallEnd::new(error, CallOutcome::RpcError, Reason::TaskGone);
+            }
         };
         let mut call = Routed::new(&snapshot, &found, request, meta, recorder.record());
         recorder.routed(&call.facts.upstream, &call.facts.shown);
@@ -330,16 +333,6 @@ impl CallEnd {
     /// The end of a call whose server goes on with it as a task. `result` is the answer.
     fn task_begun(result: Box<RawValue>) -> Self {
         Self { reason: Some(Reason::TaskBegun.to_string()), ..plainly(result) }
-    }
-
-    /// The end of a request about a task whose server or tool is not offered any more.
-    fn task_gone(upstream: &str, tool: &str) -> Self {
-        let message = format!(
-            "the task cannot be reached: upstream {upstream} is not there any more, or does not offer the tool {tool:.128}"
-        );
-        let reason = Reason::TaskGone;
-        let error = RpcError::new(INVALID_PARAMS, message).with_data(json!({"reason": reason, "upstream": upstream}));
-        Self::new(Reply::Error(error), CallOutcome::RpcError, reason)
     }
 
     /// The end with an error in the place of a tool result that says why there is no other: the request was no tool call.

@@ -22,7 +22,7 @@ const MAX_OPEN: usize = 8;
 #[derive(Debug)]
 pub struct AskedCall {
     state: Mutex<AskedState>,
-    changed: Notify,
+    changed: Arc<Notify>,
 }
 
 #[derive(Debug)]
@@ -40,10 +40,10 @@ struct AskedState {
 }
 
 /// The JSON-RPC message that ends a call, and the memory that is reserved for it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct HeldAnswer {
     /// The message.
-    pub message: String,
+    pub message: Arc<String>,
     /// `None` if no memory was reserved.
     pub reservation: Option<Arc<Reservation>>,
 }
@@ -53,6 +53,22 @@ struct WaitingQuestion {
     key: String,
     question: Question,
     answer: oneshot::Sender<Answer>,
+}
+
+/// Waits for the answer to a question. Dropping it withdraws the question.
+struct Waiting {
+    // Fields are dropped in their order: whoever is notified finds the question withdrawn.
+    answer: oneshot::Receiver<Answer>,
+    _withdrawal: Withdrawal,
+}
+
+/// Notifies those who wait for a change once it is dropped.
+struct Withdrawal(Arc<Notify>);
+
+impl Drop for Withdrawal {
+    fn drop(&mut self) {
+        self.0.notify_waiters();
+    }
 }
 
 impl WaitingQuestion {
@@ -92,7 +108,7 @@ impl AskedCall {
     pub fn new(reservation: Reservation) -> Self {
         let (open, answer) = (Vec::new(), None);
         let state = AskedState { asked: 0, open, reservation, left: false, answer, abandoned: false };
-        Self { state: Mutex::new(state), changed: Notify::new() }
+        Self { state: Mutex::new(state), changed: Arc::default() }
     }
 
     /// Puts a question to the client. Dropping the future withdraws the question.
@@ -123,7 +139,8 @@ impl AskedCall {
         state.open.push(waiting);
         drop(state);
         self.changed.notify_waiters();
-        Ok(Box::pin(async move { answer.await.unwrap_or(refused) }))
+        let mut waiting = Waiting { answer, _withdrawal: Withdrawal(Arc::clone(&self.changed)) };
+        Ok(Box::pin(async move { (&mut waiting.answer).await.unwrap_or(refused) }))
     }
 
     /// Whether the client was told of questions, and so does not listen to the request any more that the call came with.
@@ -131,9 +148,14 @@ impl AskedCall {
         self.lock().left
     }
 
-    /// Sets the answer of the call.
+    /// Says that the client does not listen to the request any more that the call came with.
+    pub fn leave(&self) {
+        self.lock().left = true;
+    }
+
+    /// Sets the answer of the call, unless it has one.
     pub fn finish(&self, answer: HeldAnswer) {
-        self.lock().answer = Some(answer);
+        self.lock().answer.get_or_insert(answer);
         self.changed.notify_waiters();
     }
 
@@ -156,24 +178,45 @@ impl AskedCall {
         state.shrink();
     }
 
+    /// Gives the answer to the question with this key.
+    pub fn answer(&self, key: &str, answer: Answer) {
+        let mut state = self.lock();
+        if let Some(place) = state.open.iter().position(|open| open.key == key) {
+            // The server may have withdrawn the question.
+            let _ = state.open.remove(place).answer.send(answer);
+        }
+        state.shrink();
+    }
+
+    /// Waits until the question with this key waits for no answer any more.
+    pub async fn settled(&self, key: &str) {
+        let waits = |open: &WaitingQuestion| open.key == key && !open.answer.is_closed();
+        self.until(|| (!self.lock().open.iter().any(waits)).then_some(())).await;
+    }
+
     /// Waits until the server asks something or the call has ended.
     pub async fn goes_on(&self) -> Continuation {
+        self.until(|| self.look()).await
+    }
+
+    async fn until<T>(&self, look: impl Fn() -> Option<T>) -> T {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
             // Registers before the look, so that no change between the look and the wait is missed.
             changed.as_mut().enable();
-            if let Some(continued) = self.look() {
+            if let Some(continued) = look() {
                 return continued;
             }
             changed.await;
         }
     }
 
-    fn look(&self) -> Option<Continuation> {
+    /// Returns what the call waits for, or how it has ended; `None` while it is under way.
+    pub fn look(&self) -> Option<Continuation> {
         let mut state = self.lock();
-        if let Some(answer) = state.answer.take() {
-            return Some(Continuation::Ended(answer));
+        if let Some(answer) = &state.answer {
+            return Some(Continuation::Ended(answer.clone()));
         }
         if state.abandoned {
             return Some(Continuation::Abandoned);
@@ -221,9 +264,19 @@ mod tests {
         let Answer::Result(answer) = second.await else { panic!("refused") };
         assert_eq!((answer.get(), keys(call.goes_on().await)), (r#"{"b":1}"#, vec!["input-1".to_owned()]));
         drop(first);
-        call.finish(HeldAnswer { message: "answer".into(), reservation: None });
+        call.finish(HeldAnswer { message: Arc::new("answer".into()), reservation: None });
         call.abandon();
-        assert!(matches!(call.goes_on().await, Continuation::Ended(answer) if answer.message == "answer"));
+        assert!(matches!(call.goes_on().await, Continuation::Ended(answer) if *answer.message == "answer"));
+    }
+
+    #[tokio::test]
+    async fn a_question_is_settled_by_its_answer_or_by_its_withdrawal() {
+        let call = asked_call();
+        let (first, second) = (call.ask(question()).unwrap(), call.ask(question()).unwrap());
+        let answered = async { call.answer("input-1", Answer::Result(RawValue::NULL.to_owned())) };
+        let ((), (), answer) = tokio::join!(call.settled("input-1"), answered, first);
+        assert!(matches!(answer, Answer::Result(_)));
+        tokio::join!(call.settled("input-2"), async { drop(second) });
     }
 
     #[tokio::test]

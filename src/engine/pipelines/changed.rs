@@ -13,9 +13,9 @@ use crate::domain::reason::Reason;
 use crate::engine::plan::linked_pipeline::LinkedPipeline;
 
 /// The functions of such a plugin.
-const GET_CONFIG: &str = "getPipelineConfig";
-const GET_CHANGES: &str = "getPipelineCustomizations";
-const GET_PHASES: &str = "getPhases";
+pub(super) const GET_CONFIG: &str = "getPipelineConfig";
+pub(super) const GET_CHANGES: &str = "getPipelineCustomizations";
+pub(super) const GET_PHASES: &str = "getPhases";
 
 impl RunContext<'_> {
     /// Returns the pipeline as its plugins change it for this run; `None` if it has no such plugin.

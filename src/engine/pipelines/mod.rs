@@ -18,9 +18,11 @@ pub(crate) mod runs;
 mod server;
 mod shape;
 mod step;
+mod tasks;
 
 pub(crate) use context::{RunUse, research_type};
 pub(in crate::engine) use loops::{applying, customized};
 pub use runs::{MAX_KEPT, Run, RunStatus, RunTable};
 pub(in crate::engine) use server::probed;
 pub(crate) use shape::check_result;
+pub use tasks::RunTool;

@@ -4,6 +4,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::context::RunUse;
+use super::runs::RunStatus;
 use crate::domain::pipeline::Sources;
 use crate::domain::plan::PipelinePlan;
 use crate::domain::raw::to_raw;
@@ -111,6 +112,7 @@ fn text(plan: &PipelinePlan, output: &Value) -> String {
 /// the tool.
 pub(super) fn failure(failure: &RunFailure, mut facts: Value) -> Box<RawValue> {
     let RunFailure { reason, message, step } = failure;
+    facts["status"] = json!(RunStatus::Failed.as_str());
     facts["error"] = json!({"code": reason, "message": message, "step": step});
     let text = match step {
         Some(step) => format!("{reason}: step {step}: {message}"),

@@ -18,9 +18,9 @@ use crate::domain::upstream::{Target, UpstreamError};
 use crate::engine::Engine;
 
 /// The functions of such a plugin.
-const GET_SCHEMA: &str = "getOutputSchema";
-const GET_CONFIG: &str = "getSynthesizerConfig";
-const GET_PROMPT: &str = "getSynthesizerPrompt";
+pub(super) const GET_SCHEMA: &str = "getOutputSchema";
+pub(super) const GET_CONFIG: &str = "getSynthesizerConfig";
+pub(super) const GET_PROMPT: &str = "getSynthesizerPrompt";
 /// The member of the definition of a tool with the schema of its output.
 const OUTPUT_SCHEMA: &str = "outputSchema";
 
@@ -82,7 +82,7 @@ impl RunContext<'_> {
 }
 
 /// Reads the result of `getSynthesizerConfig`.
-fn config(json: &str) -> Result<SynthesizerConfig, String> {
+pub(super) fn config(json: &str) -> Result<SynthesizerConfig, String> {
     let config: SynthesizerConfig = parse(json)?.unwrap_or_default();
     match config.is_in_bounds() {
         true => Ok(config),

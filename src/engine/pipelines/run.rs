@@ -81,7 +81,7 @@ impl Engine {
             Ok(_) => run.within_limit(run.run_steps(&mut steps)).await,
             Err(why) => Err(why.clone()),
         };
-        let mut facts = run.facts(ended.is_ok(), &steps);
+        let mut facts = run.facts(&steps);
         run.note_use();
         let used = run.used.lock();
         let ended = ended.and_then(|output| completed(run.pipeline, output, &used, &mut facts));
@@ -187,12 +187,12 @@ impl RunContext<'_> {
         })
     }
 
-    /// Returns what `_meta` says of a run that has ended.
-    fn facts(&self, is_ok: bool, steps: &[Value]) -> Value {
+    /// Returns what `_meta` says of a run that has ended with an output.
+    fn facts(&self, steps: &[Value]) -> Value {
         let used = self.used.lock();
         json!({
             "id": self.call.facts.request_id,
-            "status": if is_ok { "completed" } else { "failed" },
+            "status": RunStatus::Completed.as_str(),
             "steps": steps,
             "toolCalls": used.tool_calls,
             "llmCalls": used.llm_calls,

@@ -1,16 +1,27 @@
 //! What a pipeline, and in part a provider of tools, answers in the place of a server when it is probed or its lists are read.
 
+use serde_json::json;
 use serde_json::value::RawValue;
 
+use crate::domain::announcement::{Announcement, LegacyTasks};
+use crate::domain::extensions::{Extensions, MAX_OF_SERVER, TASKS};
 use crate::domain::item::{Item, ItemKind, Listed};
-use crate::domain::plan::PipelinePlan;
-use crate::domain::raw::RawObject;
+use crate::domain::plan::{PipelinePlan, UpstreamPlan};
+use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::upstream::{Probed, ServerFacts, UpstreamError};
 use crate::domain::version::{Era, MODERN_VERSION};
 
-/// Returns the result of a probe.
-pub(in crate::engine) fn probed() -> Probed {
-    Probed::Up(ServerFacts { has_tools: true, ..ServerFacts::new(Era::Modern, MODERN_VERSION) })
+/// Returns the result of a probe. Runs of pipelines can go on as tasks of either era.
+pub(in crate::engine) fn probed(plan: &UpstreamPlan) -> Probed {
+    let announcement = match plan.pipeline() {
+        Some(_) => Announcement {
+            extensions: Extensions::read(Some(&*to_raw(&json!({TASKS: {}}))), MAX_OF_SERVER),
+            tasks: Some(LegacyTasks { cancel: true }),
+            ..Announcement::default()
+        },
+        None => Announcement::default(),
+    };
+    Probed::Up(ServerFacts { has_tools: true, announcement, ..ServerFacts::new(Era::Modern, MODERN_VERSION) })
 }
 
 /// Returns the list of tools: that of the pipeline, with one more member of its definition.

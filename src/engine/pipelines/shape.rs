@@ -1,20 +1,30 @@
 //! The shapes of the results of plugins' functions.
 
-use super::{overrides, provider, step};
-use crate::domain::pipeline::StepResult;
-use crate::domain::plugin::PluginKind;
+use super::{changed, output_type, overrides, provider, step};
+use crate::domain::pipeline::{Changes, PhaseOfPlugin, PipelineConfig, StepResult, check_output_schema};
+use crate::domain::plugin::{Failure, PluginKind};
+use crate::domain::reason::Reason;
 
 /// Checks that the result of a function has the shape that a gateway takes.
 ///
 /// # Errors
 /// If it has another one.
-pub(crate) fn check_result(kind: PluginKind, function: &str, json: &str) -> Result<(), String> {
-    match (kind, function) {
+pub(crate) fn check_result(kind: PluginKind, function: &str, json: &str) -> Result<(), Failure> {
+    let checked = match (kind, function) {
         (PluginKind::Phase, step::EXECUTE) => StepResult::parse(json).map(drop),
         (PluginKind::PromptProvider, overrides::GET_PROMPT_OVERRIDES) => overrides::parse(json).map(drop),
         (PluginKind::ToolProvider, provider::GET_TOOLS) => provider::listed(json).map(drop),
         (PluginKind::ToolProvider, provider::VALIDATE) => provider::faults(json).map(drop),
         (PluginKind::ToolProvider, provider::EXECUTE) => provider::result(json).map(drop),
+        (PluginKind::PipelineCustomizer, changed::GET_CONFIG) => changed::parse::<PipelineConfig>(json).map(drop),
+        (PluginKind::PipelineCustomizer, changed::GET_CHANGES) => changed::parse::<Changes>(json).map(drop),
+        (PluginKind::PipelineCustomizer, changed::GET_PHASES) => changed::parse::<Vec<PhaseOfPlugin>>(json).map(drop),
+        (PluginKind::OutputType, output_type::GET_SCHEMA) => {
+            return check_output_schema(json).map_err(|(reason, why)| Failure::new(reason, why));
+        }
+        (PluginKind::OutputType, output_type::GET_CONFIG) => output_type::config(json).map(drop),
+        (PluginKind::OutputType, output_type::GET_PROMPT) => changed::parse::<String>(json).map(drop),
         _ => Ok(()),
-    }
+    };
+    checked.map_err(|why| Failure::new(Reason::InvalidOutput, why))
 }

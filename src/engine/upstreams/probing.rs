@@ -197,7 +197,7 @@ impl Engine {
         }
         let before = self.clock.monotonic();
         let probed = match plan.is_served_here() {
-            true => Ok(pipelines::probed()),
+            true => Ok(pipelines::probed(plan)),
             false => self.upstreams.probe(target, probe_timeout(target, connected, known.tried)).await,
         };
         let took = self.clock.monotonic().saturating_sub(before);

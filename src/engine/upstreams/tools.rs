@@ -32,10 +32,13 @@ impl Engine {
                 Err(UpstreamError::NoRoom) => self.keep_list(&plan.key, NoRoom),
                 Err(error) => {
                     self.state.update(&plan.key, |state| state.announced[ItemKind::Tool as usize] |= is_announced);
-                    if error.reason() == Reason::ConnectFailed {
-                        return self.note_failure(target, "tools/list: ", &error);
+                    match &error {
+                        UpstreamError::Plugin(_) => return self.note_failure(target, "", &error),
+                        _ if error.reason() == Reason::ConnectFailed => {
+                            return self.note_failure(target, "tools/list: ", &error);
+                        }
+                        _ => self.note_tools_unread(target, &error),
                     }
-                    self.note_tools_unread(target, &error);
                 }
             }
         }

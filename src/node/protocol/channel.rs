@@ -39,17 +39,21 @@ impl Channel<ExclusiveWire> {
         Self::over(ExclusiveWire::new(socket), log_mask)
     }
 
-    /// Sends what `initialize` of the plugin gets, unless it is middleware, and waits until the worker reports that the
-    /// plugin is loaded.
+    /// Sends what `initialize` of the plugin gets, unless it is middleware. If the worker has ended, [`Self::ready`] says
+    /// so.
+    pub async fn initialize(&mut self, plugin: &PluginPlan) {
+        let PluginPlan { key, version, config, .. } = plugin;
+        let header = InitializeHeader { name: &key.name, version: version.as_deref(), config: config.as_deref() };
+        if !plugin.kind.is_middleware() {
+            let _ = self.wire.send(FrameKind::Initialize, &header, None).await;
+        }
+    }
+
+    /// Waits until the worker reports that the plugin is loaded.
     ///
     /// # Errors
     /// The reason why the plugin is not loaded, as a message; `None` if the worker ended without giving one.
-    pub async fn ready(&mut self, plugin: &PluginPlan) -> Result<(), Option<String>> {
-        let PluginPlan { key, version, config, .. } = plugin;
-        let header = InitializeHeader { name: &key.name, version: version.as_deref(), config: config.as_deref() };
-        if !plugin.kind.is_middleware() && self.wire.send(FrameKind::Initialize, &header, None).await.is_err() {
-            return Err(None);
-        }
+    pub async fn ready(&mut self) -> Result<(), Option<String>> {
         loop {
             let head = match self.wire.receive(MAX_LOG).await {
                 Ok(head) => head,

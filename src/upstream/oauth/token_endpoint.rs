@@ -69,13 +69,12 @@ impl TokenEndpoint {
     /// Requests a token for the server in exchange for the token `of` a user (RFC 8693, 2.1).
     pub(super) async fn exchange(&self, of: &SecretText) -> Result<AccessToken, UpstreamError> {
         let scope = self.plan.scopes.join(" ");
-        let audience = self.plan.exchange.as_ref().and_then(|exchange| exchange.audience.as_deref());
         let mut form = vec![
             ("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange"),
             ("subject_token", of.expose()),
             ("subject_token_type", ACCESS_TOKEN),
             ("requested_token_type", ACCESS_TOKEN),
-            audience.map_or(("resource", &*self.plan.resource), |audience| ("audience", audience)),
+            target(&self.plan),
         ];
         form.extend((!scope.is_empty()).then_some(("scope", &*scope)));
         self.post(&form, Some(of)).await
@@ -152,5 +151,31 @@ impl TokenEndpoint {
         let said = [error, error_description].join(" ");
         let said = Mask::of(of.into_iter().chain([&self.secret])).printable(said.trim().as_bytes());
         format!("the answer is {status}: {}", said.chars().take(SAID).collect::<String>())
+    }
+}
+
+/// Returns the parameter of an exchange that names the server.
+fn target(plan: &OAuthPlan) -> (&'static str, &str) {
+    let audience = plan.exchange.as_ref().and_then(|exchange| exchange.audience.as_deref());
+    audience.map_or(("resource", &*plan.resource), |audience| ("audience", audience))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::plan::ExchangePlan;
+
+    #[test]
+    fn an_exchange_names_the_audience_or_else_the_resource() {
+        let of = |audience: Option<&str>| OAuthPlan {
+            issuer: None,
+            token_url: Some("https://login.test/token".into()),
+            client_id: "gateway".into(),
+            scopes: Vec::new(),
+            resource: "https://mcp.test/mcp".into(),
+            exchange: Some(ExchangePlan { audience: audience.map(str::to_owned) }),
+        };
+        assert_eq!(target(&of(Some("jira"))), ("audience", "jira"));
+        assert_eq!(target(&of(None)), ("resource", "https://mcp.test/mcp"));
     }
 }

@@ -39,12 +39,8 @@ async fn says(gateway: &Gateway, made: &Folder) -> String {
     String::from_utf8_lossy(&output.await.unwrap().stderr).into_owned()
 }
 
-#[tokio::test]
-async fn spec_listeners_tls_is_served_of_a_mounted_secret_and_its_faults_are_in_the_status() {
-    let operated = Operated::with(Cluster::shared().await, &[], &[IMAGE]).await;
-    let listener = json!({"name": "https", "port": 8443, "tls": {"certificateSecretRef": {"name": "web"}}});
-    let spec = json!({"authentication": {"anonymous": {}}, "listeners": [listener]});
-    operated.apply(&[object("MCPGateway", "main", &spec)]).await;
+/// Waits until the pods mount the Secret, are probed at the admin port, and are reached at the port of the listener.
+async fn is_deployed(operated: &Operated<'_>) {
     operated
         .until_made("deployment/main-gateway", |deployment| {
             let pod = &deployment["spec"]["template"]["spec"];
@@ -61,6 +57,15 @@ async fn spec_listeners_tls_is_served_of_a_mounted_secret_and_its_faults_are_in_
     operated
         .until_made("networkpolicy/main-gateway", |policy| policy["spec"]["ingress"][0]["ports"][0]["port"] == 8443)
         .await;
+}
+
+#[tokio::test]
+async fn spec_listeners_tls_is_served_of_a_mounted_secret_and_its_faults_are_in_the_status() {
+    let operated = Operated::with(Cluster::shared().await, &[], &[IMAGE]).await;
+    let listener = json!({"name": "https", "port": 8443, "tls": {"certificateSecretRef": {"name": "web"}}});
+    let spec = json!({"authentication": {"anonymous": {}}, "listeners": [listener]});
+    operated.apply(&[object("MCPGateway", "main", &spec)]).await;
+    is_deployed(&operated).await;
     let (first, second, mounted) = (certificates(), certificates(), Folder::new());
     mount(&mounted, &first, "..1", ["server", "server"]);
     std::os::unix::fs::symlink("..data/web", mounted.path().join("web")).unwrap();

@@ -1,6 +1,7 @@
 //! A real Prometheus beside a gateway with pipelines: their dashboard shows what runs did, and their alerts fire.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use serde_json::json;
@@ -35,6 +36,36 @@ async fn call(http: &Http, gateway: &Gateway, pipeline: &str) {
     assert_eq!(answer["result"]["isError"] == true, pipeline == "down", "{answer}");
 }
 
+/// Runs both pipelines, and waits until Prometheus has seen it.
+async fn load(gateway: &Gateway, prometheus: &Prometheus) {
+    let http = Http::new();
+    // A rate needs a series from before what it counts.
+    for pipeline in ["works", "down"] {
+        call(&http, gateway, pipeline).await;
+    }
+    let runs = "sum(hawsepipe_pipeline_run_duration_seconds_count)";
+    until("the first runs are scraped", async || prometheus.value(runs).await == Some(2.0)).await;
+    for _ in 0..20 {
+        call(&http, gateway, "works").await;
+        call(&http, gateway, "down").await;
+    }
+    until("all runs are scraped", async || prometheus.value(runs).await == Some(42.0)).await;
+}
+
+/// Goes on with the load, and records what panels show meanwhile.
+async fn record(folder: &Path, gateway: &Gateway, prometheus: &Prometheus) {
+    let (http, start) = (Http::new(), SystemTime::now());
+    let mut each_second = tokio::time::interval(Duration::from_secs(1));
+    for second in 0..=SECONDS {
+        each_second.tick().await;
+        for _ in 0..3 + second / 6 % 4 {
+            call(&http, gateway, "works").await;
+        }
+        call(&http, gateway, "down").await;
+    }
+    prometheus.record(folder, DASHBOARD, start, &[]).await;
+}
+
 #[tokio::test]
 async fn the_dashboard_of_pipelines_shows_their_runs_and_alerts_fire_for_failures() {
     let folder = Folder::new();
@@ -51,18 +82,7 @@ async fn the_dashboard_of_pipelines_shows_their_runs_and_alerts_fire_for_failure
     let gateway = Gateway::start(&folder);
     tools_of(&gateway, &["math", "works", "down"]).await;
     let prometheus = Prometheus::start(&[gateway.admin()]).await;
-    let http = Http::new();
-    // A rate needs a series from before what it counts.
-    for pipeline in ["works", "down"] {
-        call(&http, &gateway, pipeline).await;
-    }
-    let runs = "sum(hawsepipe_pipeline_run_duration_seconds_count)";
-    until("the first runs are scraped", async || prometheus.value(runs).await == Some(2.0)).await;
-    for _ in 0..20 {
-        call(&http, &gateway, "works").await;
-        call(&http, &gateway, "down").await;
-    }
-    until("all runs are scraped", async || prometheus.value(runs).await == Some(42.0)).await;
+    load(&gateway, &prometheus).await;
 
     let wanted = BTreeSet::from(FIRING.map(str::to_owned));
     until("the alerts fire", async || prometheus.firing().await == wanted).await;
@@ -76,15 +96,7 @@ async fn the_dashboard_of_pipelines_shows_their_runs_and_alerts_fire_for_failure
     let tokens = r#"sum(gen_ai_client_token_usage_sum{gen_ai_token_type="input"})"#;
     assert_eq!(prometheus.value(tokens).await, Some(11.0 * 21.0));
 
-    let Some(folder) = recorded_to() else { return };
-    let start = SystemTime::now();
-    let mut each_second = tokio::time::interval(Duration::from_secs(1));
-    for second in 0..=SECONDS {
-        each_second.tick().await;
-        for _ in 0..3 + second / 6 % 4 {
-            call(&http, &gateway, "works").await;
-        }
-        call(&http, &gateway, "down").await;
+    if let Some(folder) = recorded_to() {
+        record(&folder, &gateway, &prometheus).await;
     }
-    prometheus.record(&folder, DASHBOARD, start, &[]).await;
 }

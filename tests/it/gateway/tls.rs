@@ -108,10 +108,12 @@ async fn a_certificate_that_cannot_be_used_does_not_replace_the_last_one() {
     let private = certificates.text("client.key").lines().nth(1).unwrap().to_owned();
     let broken = yaml(&[json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "web"},
         "stringData": {"tls.crt": "none", "tls.key": private}})]);
+    let without = yaml(&[json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "web"},
+        "stringData": {"tls.key": private}})]);
     for (secret, words) in [
         (secret(&certificates, "server", "client"), "tls.key is not the key of the first certificate in tls.crt"),
         (broken, "tls.crt has no certificate in PEM form"),
-        (String::new(), r#"there is no key "tls.crt" of Secret default/web"#),
+        (without, r#"there is no key "tls.crt" of Secret default/web"#),
     ] {
         folder.write("secret.yaml", &secret);
         let line = gateway.logged(|line| line["message"].as_str().is_some_and(|it| it.contains(words)));

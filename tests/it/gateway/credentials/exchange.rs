@@ -12,16 +12,23 @@ use super::{Guarded, RESOURCE, nowhere, secret};
 use crate::fixtures::go_program;
 use crate::gateway::harness::{Folder, Gateway};
 use crate::gateway::http::{Http, JSON};
-use crate::gateway::identity::{AUDIENCE, call, tools};
+use crate::gateway::identity::{AUDIENCE, ask, call};
 use crate::gateway::invocations::Admin;
-use crate::gateway::manifests::{merge, object, raw_server, yaml};
+use crate::gateway::manifests::{chain, merge, object, plugin, raw_server, yaml};
 use crate::gateway::parts::announced;
 use crate::upstream::Running;
 
 /// An API key.
 const KEY: &str = "key-of-ci-bot-0123456789";
 
-/// The parts of a test, of which the gateway has an upstream `guarded` that gets tokens of users, and an upstream `raw` besides.
+/// A plugin that asks the upstream `guarded` who calls.
+const ASKS: &str = "export default async (input, { callTool }) => {
+    const said = await callTool('guarded__whoami', {}).catch(() => null);
+    return { text: JSON.stringify({ sub: said && JSON.parse(said.content[0].text).sub }), continue: true };
+};";
+
+/// The parts of a test, of which the gateway has an upstream `guarded` that gets tokens of users, and an upstream `raw` that answers
+/// with the arguments, whose chain asks `guarded`.
 struct Parts {
     issuer: Running,
     issuer_url: String,
@@ -33,6 +40,11 @@ struct Parts {
 impl Parts {
     /// Starts them. Exchanged tokens live for so long. The gateway has this authentication besides that by tokens.
     fn start(seconds: u32, authentication: &Value) -> Self {
+        Self::start_with(seconds, authentication, 300_000)
+    }
+
+    /// The same, where connections end that no call has used for `idle_ms`.
+    fn start_with(seconds: u32, authentication: &Value, idle_ms: u32) -> Self {
         let mut command = Command::new(go_program("exchange"));
         command.args([AUDIENCE, RESOURCE, &seconds.to_string()]);
         let (issuer, issuer_url) = announced(command);
@@ -45,10 +57,13 @@ impl Parts {
             "issuer": issuer_url, "clientID": "gateway", "clientSecretRef": {"name": "oauth", "key": "secret"},
             "tokenExchange": {"audience": RESOURCE},
         });
+        let guarded = json!({"external": {"url": server.url, "oauth": oauth}, "timeouts": {"idleMs": idle_ms}});
         let folder = Folder::with(&yaml(&[
             object("MCPGateway", "main", &json!({"authentication": methods})),
-            object("MCPUpstream", "guarded", &json!({"external": {"url": server.url, "oauth": oauth}})),
+            object("MCPUpstream", "guarded", &guarded),
             raw_server("raw", &[]),
+            plugin("asks", ASKS, &json!({"phases": ["Request"], "timeoutMs": 20000})),
+            chain("asks", "Request", "args", &[json!({"name": "asks"})]),
         ]));
         let gateway = Gateway::start_with(&folder, &["--secrets-dir", secrets.path().to_str().unwrap()]);
         Self { issuer, issuer_url, server, gateway, _folders: [folder, secrets] }
@@ -102,11 +117,16 @@ async fn a_server_gets_a_token_of_each_user_in_exchange_for_their_own() {
         assert_eq!(parts.tokens_at_server(user).await.len(), 1, "one exchange for {user}");
         assert!(seen["sessions"].as_array().unwrap().contains(&json!([user, 1])), "{seen}");
     }
+    let by_plugin = call(&parts.gateway.url(), &bob, "raw__args", &json!({})).await.json();
+    assert_eq!(by_plugin["result"]["content"][0]["text"], r#"{"sub":"bob"}"#, "{by_plugin}");
     // Lists are those of the gateway's own token, for everybody.
     for token in [&ann, &bob, &eve] {
-        let mut listed = tools(&parts.gateway.url(), token).await;
-        listed.retain(|tool| tool.starts_with("guarded__"));
-        assert_eq!(listed, ["guarded__of_gateway", "guarded__whoami"]);
+        let bearer = format!("Bearer {token}");
+        let headers = [("authorization", &*bearer)];
+        let listed = ask(&parts.gateway.url(), "tools/list", None, &json!({}), &headers).await.json();
+        let names = listed["result"]["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap());
+        let names: Vec<_> = names.filter(|name| name.starts_with("guarded__")).collect();
+        assert_eq!(names, ["guarded__whoami", "guarded__of_gateway"]);
     }
     let refused = parts.answer(&eve).await;
     assert_eq!(refused["error"]["data"]["reason"], "Unauthorized", "{refused}");
@@ -151,6 +171,19 @@ async fn a_legacy_session_has_a_connection_of_its_user() {
         let whoami = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string();
         let answer = Http::new().send(Method::POST, &parts.gateway.url(), &headers, whoami).await;
         assert!(answer.body.contains(&format!(r#"\"sub\":\"{user}\""#)), "{}", answer.body);
+    }
+}
+
+#[tokio::test]
+async fn a_connection_of_a_user_that_no_call_uses_ends_with_its_token() {
+    let parts = Parts::start_with(600, &json!({}), 1000);
+    let ann = parts.token_of("ann").await;
+    for sessions in [1, 2] {
+        parts.who(&ann).await;
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let seen = parts.server.control(Method::GET, "/seen").await;
+        assert!(seen["sessions"].as_array().unwrap().contains(&json!(["ann", sessions])), "{seen}");
+        assert_eq!(parts.tokens_at_server("ann").await.len(), sessions);
     }
 }
 

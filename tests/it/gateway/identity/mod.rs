@@ -21,7 +21,7 @@ use super::http::{Answer, Http, JSON, call_body};
 pub const AUDIENCE: &str = "https://mcp.test/mcp";
 
 /// Sends a request of the modern era with these headers besides.
-async fn ask(url: &str, method: &str, name: Option<&str>, arguments: &Value, headers: &[(&str, &str)]) -> Answer {
+pub async fn ask(url: &str, method: &str, name: Option<&str>, arguments: &Value, headers: &[(&str, &str)]) -> Answer {
     let mut all = vec![JSON[0], JSON[1], ("mcp-protocol-version", "2026-07-28"), ("mcp-method", method)];
     all.extend(name.map(|name| ("mcp-name", name)));
     all.extend(headers);
@@ -37,7 +37,7 @@ pub async fn call(url: &str, token: &str, tool: &str, arguments: &Value) -> Answ
 }
 
 /// The names of the tools that a client with this token sees.
-pub async fn tools(url: &str, token: &str) -> Vec<String> {
+async fn tools(url: &str, token: &str) -> Vec<String> {
     let listed = ask(url, "tools/list", None, &json!({}), &[("authorization", &format!("Bearer {token}"))]).await;
     assert_eq!(listed.status, 200, "{}", listed.body);
     assert_eq!(listed.json()["result"]["cacheScope"], "private", "{}", listed.body);

@@ -3,7 +3,7 @@
 
 mod cells;
 mod checks;
-mod clients;
+pub(super) mod clients;
 mod everything;
 mod fast;
 mod own;

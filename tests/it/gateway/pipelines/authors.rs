@@ -52,9 +52,13 @@ async fn plugin_new_writes_plugins_whose_first_run_works() {
     let folder = Folder::new();
     // `npx` takes packages from here, and fetches none.
     std::os::unix::fs::symlink(node_module(""), folder.path().join("node_modules")).unwrap();
-    for (kind, words) in
-        [("phase", "\"text\": \"hi\""), ("tool-provider", "\"words\": 2"), ("prompt-provider", "primary sources")]
-    {
+    for (kind, words) in [
+        ("phase", "\"text\": \"hi\""),
+        ("tool-provider", "\"words\": 2"),
+        ("prompt-provider", "primary sources"),
+        ("pipeline-customizer", "\"disabledAgents\""),
+        ("output-type", "\"sources\""),
+    ] {
         let (exit, text) = first_run(&folder, kind);
         assert!(exit == 0 && text.contains(words), "{kind}: {text}");
     }
@@ -123,6 +127,20 @@ fn faults_of_a_function_have_the_reasons_of_a_gateway() {
         (of("({ output: 'text' })"), "execute", &[], "InvalidOutput", "its `output` is not an object"),
         (of("({ content: 1 })"), "execute", &["--input", "[\"sum\", {}]"], "InvalidOutput", "no object {content"),
         (of("1"), "getTools", &[], "InvalidOutput", "no array of {name, description, parameters}"),
+        (
+            of("1") + "export const getPhases = () => [{}];",
+            "getPhases",
+            &[],
+            "InvalidOutput",
+            "a member that is missing",
+        ),
+        (
+            of("1") + "export const getOutputSchema = () => ({ type: 'object' });",
+            "getOutputSchema",
+            &[],
+            "MissingSources",
+            "",
+        ),
         (of("1"), "getPromptOverrides", &[], "UnsupportedExports", "no function getPromptOverrides"),
         (of("1"), "run", &[], "PluginError", "exports no function run"),
         (of("new Promise(() => {})"), "execute", &["--timeout-ms", "500"], "Timeout", ""),

@@ -8,7 +8,7 @@ use super::{call, tools};
 
 /// Notes its step and its configuration.
 const NOTE: &str = "export const execute = ({ pluginData: { notes = [] } }, { config, run }) => {
-  const all = [...notes, `${run.step}:${config.a ?? ''}`];
+  const all = [...notes, `${run.step}:${config?.a ?? ''}`];
   return { state: { pluginData: { notes: all } }, output: { all } };
 };";
 

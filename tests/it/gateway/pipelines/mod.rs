@@ -11,8 +11,10 @@ mod output_types;
 mod provided;
 mod rows;
 mod runs;
+mod sdks;
 mod steps;
 mod taken;
+mod tasks;
 mod traced;
 
 use serde_json::{Value, json};

@@ -13,7 +13,7 @@ const MEMO: &str = "export const getOutputSchema = () => ({ type: 'object', requ
   properties: { memo: { type: 'string' }, sources: { type: 'array', items: { type: 'object' } } } });
 export const getSynthesizerConfig = ({ context }) => ({ modelTier: 'small', max_tokens: 123, temperature: 0.25,
   systemPromptAddition: `Be ${context.researchType}.` });
-export const getSynthesizerPrompt = async ({ config }) => config.none ? null
+export const getSynthesizerPrompt = async ({ config }) => config?.none ? null
   : 'A memo on {query} from {sources} and [{findings}] as {schema}. Cite [1].';";
 
 /// A pipeline that finds two sources and writes, whose output is of this type.

@@ -76,8 +76,8 @@ async fn a_tool_provider_makes_tools_that_are_validated_and_executed() {
         assert!(answer["isError"] == true && shown.contains(text), "{a}: {answer}");
     }
     for tool in ["kit__find", "uses"] {
-        let answer = call(&gateway, tool, &json!({"prompt": "x", "account": 9_007_199_254_740_993_u64})).await;
-        let text = "InvalidArguments: the number \"9007199254740993\" in the arguments has more digits than JavaScript \
+        let answer = call(&gateway, tool, &json!({"prompt": "x", "account": 12_345_678_901_234_567_891_u64})).await;
+        let text = "InvalidArguments: the number \"12345678901234567891\" in the arguments has more digits than JavaScript \
                     keeps: send it as a string";
         assert_eq!((&answer["isError"], &answer["content"][0]["text"]), (&json!(true), &json!(text)), "{tool}");
     }

@@ -84,3 +84,19 @@ async fn customizations_change_the_steps_of_runs_whose_when_holds() {
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(said.contains("spec.declared.customizations[0].when") && said.contains("InvalidExpression"), "{said}");
 }
+
+#[tokio::test]
+async fn a_run_whose_output_does_not_fit_its_schema_has_failed() {
+    let code =
+        "export async function execute({ arguments: { prompt } }) { return { output: { n: JSON.parse(prompt) } }; }";
+    let schema = "{type: object, properties: {n: {type: integer}, sources: {type: array}}}";
+    let manifests = [pipeline("fits", code, &format!("output: {{schema: {schema}}}"))];
+    let (_folder, gateway) = started(&manifests, "fits").await;
+    let fits = call(&gateway, "fits", &json!({"prompt": "1"})).await;
+    let run = &fits["_meta"]["hawsepipe.dev/run"];
+    assert_eq!((&run["status"], &run["error"]), (&json!("completed"), &Value::Null), "{fits}");
+    let failed = call(&gateway, "fits", &json!({"prompt": "true"})).await;
+    let run = &failed["_meta"]["hawsepipe.dev/run"];
+    let found = (&failed["isError"], &run["status"], &run["error"]["code"]);
+    assert_eq!(found, (&json!(true), &json!("failed"), &json!("OutputInvalid")), "{failed}");
+}

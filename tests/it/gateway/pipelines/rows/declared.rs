@@ -14,14 +14,14 @@ use super::super::models::{models, requests, secret, stand_in};
 const NOTE: &str = "export async function* execute({ query, pluginData: { notes = [] } }, { config, run }) {
   yield `at ${run.step}`;
   if (query === run.step) throw new Error('it was named');
-  const all = [...notes, `${run.step}${config.mark ?? ''}`];
+  const all = [...notes, `${run.step}${config?.mark ?? ''}`];
   return { state: { pluginData: { notes: all } }, output: { all }, result: { n: all.length } };
 }";
 const FLOW: &str = "tool: {name: flow, description: A test.}, declared: {startAgent: one, agents: [
   {name: one, type: custom, plugin: {name: note}, nextOnSuccess: two, nextOnFailure: rescue},
-  {name: two, type: custom, plugin: {name: note}, config: {mark: '!'}, nextOnSuccess: off,
+  {name: two, type: custom, plugin: {name: note}, config: {mark: '!'}, nextOnSuccess: idle,
    loopCondition: result.n < 5, loopBackTo: one},
-  {name: off, type: custom, plugin: {name: note}, enabled: false, nextOnSuccess: rescue},
+  {name: idle, type: custom, plugin: {name: note}, enabled: false, nextOnSuccess: rescue},
   {name: rescue, type: custom, plugin: {name: note}, modelTier: complex}],
   insertPhases: [{name: before, plugin: {name: note}, before: two}, {name: after, plugin: {name: note}, after: two}],
   customizations: [{name: light, when: 'call.arguments.depth == \"light\"', disabledAgents: [two],
@@ -74,7 +74,7 @@ async fn agent_config(gateway: &Gateway) {
     let (one, two, rescue) = (step("one"), step("two"), step("rescue"));
     assert_eq!((&one["type"], &one["nextOnFailure"]), (&json!("custom"), &json!("rescue")), "{one}");
     assert_eq!((&two["loopCondition"], &two["loopBackTo"]), (&json!("result.n < 5"), &json!("one")), "{two}");
-    assert_eq!((&step("off")["enabled"], &rescue["modelRole"]), (&json!(false), &json!("complex")), "{rescue}");
+    assert_eq!((&step("idle")["enabled"], &rescue["modelRole"]), (&json!(false), &json!("complex")), "{rescue}");
     let plain = Admin::of(gateway).get("pipelines/plain").await;
     assert_eq!(plain["steps"][0]["modelRole"], "analytical", "the default: {plain}");
 }
