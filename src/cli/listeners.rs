@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use anyhow::bail;
@@ -91,8 +91,8 @@ impl ConnectionBounds for McpBounds {
 
 /// An endpoint that is open.
 struct Open {
-    /// Its socket, which stays if the endpoint begins or ends to serve HTTPS.
-    socket: Arc<TcpListener>,
+    /// Its socket, which stays if the endpoint begins or ends to serve HTTPS, and is closed as soon as nothing accepts on it.
+    socket: Weak<TcpListener>,
     /// Its certificate; `None` means plain HTTP.
     tls: Option<ListenerTls>,
     /// The name that its listener has in the plan, or had before the listener moved; `None` if it is no listener of a plan.
@@ -233,11 +233,13 @@ impl Listeners {
     ) -> anyhow::Result<()> {
         let is_of_plan = self.bind.listen.is_none() && !gateway.listeners.is_empty();
         let setting = if is_of_plan { "`port` of the listener" } else { "--listen ADDR" };
-        let socket = match self.open.remove(&address) {
-            Some(open) => {
-                open.stop.cancel();
-                open.socket
-            }
+        let shared = self.open.remove(&address).and_then(|open| {
+            let socket = open.socket.upgrade();
+            open.stop.cancel();
+            socket
+        });
+        let socket = match shared {
+            Some(socket) => socket,
             None => Arc::new(bind(address, setting).await?),
         };
         let (bound, stop, name) =
@@ -249,12 +251,12 @@ impl Listeners {
         self.url.get_or_insert_with(|| format!("{scheme}://{bound}{}", path.unwrap_or_default()));
         let service = web::McpService::new(Arc::clone(&self.engine), listener, stop.clone());
         let bounds = McpBounds(Arc::clone(&self.engine));
-        let (listener, stopped) = (Arc::clone(&socket), stop.clone());
+        let (shared, stopped) = (Arc::downgrade(&socket), stop.clone());
         match tls.clone() {
-            Some(tls) => self.connections.spawn(serve_over(tls, listener, service, bounds, stopped)),
-            None => self.connections.spawn(serve_over(Plain, listener, service, bounds, stopped)),
+            Some(tls) => self.connections.spawn(serve_over(tls, socket, service, bounds, stopped)),
+            None => self.connections.spawn(serve_over(Plain, socket, service, bounds, stopped)),
         };
-        self.open.insert(address, Open { socket, tls, name, stop });
+        self.open.insert(address, Open { socket: shared, tls, name, stop });
         Ok(())
     }
 

@@ -85,6 +85,9 @@ pub enum UpstreamError {
     /// The server sent something that the protocol does not allow.
     #[error("protocol error: {0}")]
     Protocol(String),
+    /// The result of a plugin in the place of a server is not valid, for this reason.
+    #[error("{1}")]
+    OfPlugin(Reason, String),
     /// The body of a response has this content coding, which the server chose.
     #[error("protocol error: its response is encoded ({0}), which it was not asked for")]
     Encoded(String),
@@ -133,6 +136,7 @@ impl UpstreamError {
                 Reason::Unauthorized
             }
             Self::Protocol(_) | Self::Refused { .. } | Self::Encoded(_) => Reason::ProtocolError,
+            Self::OfPlugin(reason, _) => *reason,
             Self::NeitherTransport { post, .. } => post.reason(),
             Self::OwnProcesses(_) => Reason::OwnProcesses,
             Self::NeverAsked => Reason::UnknownRequestState,

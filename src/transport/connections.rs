@@ -215,6 +215,12 @@ fn prepare(stream: &TcpStream) {
     }
 }
 
+fn http() -> http1::Builder {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(READ_BUFFER);
+    http
+}
+
 async fn serve_connection(
     handshake: &impl Handshake,
     stream: TcpStream,
@@ -237,15 +243,13 @@ async fn serve_connection(
         tokio::select! { () = silence.as_mut() => {}, () = must_end.as_mut() => {} }
     };
     let Some((stream, channel)) = begin(handshake, stream, ends).await else { return };
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(READ_BUFFER);
     let of_peer = service_fn(|mut request: Request<_>| {
         request.extensions_mut().insert(peer);
         channel.map(|channel| request.extensions_mut().insert(channel));
         open.activity.begin();
         answered_on(service.call(request), Arc::clone(&open))
     });
-    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), of_peer));
+    let mut connection = pin!(http().serve_connection(TokioIo::new(stream), of_peer));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
         () = silence => {

@@ -181,8 +181,7 @@ async fn serve(gate: &Arc<ListenerContext>, mut request: Request) -> Response {
     if let Some(metadata) = protected_resource::answer(&plan.gateway, request.method(), request.uri().path()) {
         return metadata;
     }
-    let path = request.uri().path();
-    let endpoint = match (&listener.refusing, PathEndpoint::of(path, &listener.path)) {
+    let endpoint = match (&listener.refusing, PathEndpoint::of(request.uri().path(), &listener.path)) {
         (Some(refusal), _) => return refuse(StatusCode::SERVICE_UNAVAILABLE, refusal.message.clone()),
         (None, None) => return refuse(StatusCode::NOT_FOUND, format!("MCP is spoken at {}", listener.path)),
         (None, Some(endpoint)) => endpoint,

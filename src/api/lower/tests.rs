@@ -134,7 +134,7 @@ fn guards_of_a_gateway_that_are_not_built_refuse() {
     let (input, problems) = lowered(&tls);
     let listener = &input.plan.listeners[0];
     assert!(problems.is_empty() && listener.refusing.is_none(), "{problems:?}");
-    assert_eq!(listener.tls, Some(ObjectKey::new("default", "s")));
+    assert_eq!(listener.tls, Some(ObjectKey::new("ns", "s")));
     tls["clientCASecretRef"] = json!({"name": "ca", "key": "ca.crt"});
     let (input, problems) = lowered(&tls);
     assert_eq!(problems, ["!NotImplemented spec.listeners[0].tls.clientCASecretRef"]);

@@ -123,7 +123,7 @@ fn a_route_leads_to_each_open_listener_and_has_no_timeout() {
     assert_eq!(route(json!({})), None);
     let parents = json!([{"name": "edge", "namespace": "infra", "sectionName": "https"}, {"name": "inner"}]);
     let written = json!({"parentRefs": parents, "hostnames": ["MCP.example.com"]});
-    let closed = json!({"certificateSecretRef": {"name": "tls"}});
+    let closed = json!({"certificateSecretRef": {"name": "tls"}, "clientCASecretRef": {"name": "ca", "key": "ca.crt"}});
     let made = route(json!({"route": written, "listeners": [
         {"name": "a", "port": 1}, {"name": "b", "port": 2, "path": "/b/mcp"}, {"name": "c", "port": 3, "path": "/c/"},
         {"name": "a-too", "port": 4, "path": "/mcp"}, {"name": "closed", "port": 5, "path": "/d/mcp", "tls": closed},

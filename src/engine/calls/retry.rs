@@ -98,6 +98,7 @@ fn may_be_sent_again(failure: &UpstreamError, when: RetryWhen, hints: Hints) -> 
         | UpstreamError::TooLarge(_)
         | UpstreamError::NoRoom
         | UpstreamError::Plugin(_)
+        | UpstreamError::OfPlugin(..)
         | UpstreamError::Cancelled => false,
     }
 }

@@ -163,8 +163,10 @@ pub(crate) fn chat(model: &str) -> Span {
 pub(crate) fn completed(span: &Span, answer: &Result<ModelAnswer, ModelFailure>) {
     match answer {
         Ok(answer) => {
-            span.record("gen_ai.usage.input_tokens", answer.usage.prompt_tokens);
-            span.record("gen_ai.usage.output_tokens", answer.usage.completion_tokens);
+            // OpenTelemetry has signed integers only; others would become text.
+            let tokens = |count| i64::try_from(count).unwrap_or(i64::MAX);
+            span.record("gen_ai.usage.input_tokens", tokens(answer.usage.prompt_tokens));
+            span.record("gen_ai.usage.output_tokens", tokens(answer.usage.completion_tokens));
         }
         Err(failure) => failed(span, failure.reason.as_str()),
     }

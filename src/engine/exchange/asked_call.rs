@@ -139,8 +139,12 @@ impl AskedCall {
         state.open.push(waiting);
         drop(state);
         self.changed.notify_waiters();
-        let mut waiting = Waiting { answer, _withdrawal: Withdrawal(Arc::clone(&self.changed)) };
-        Ok(Box::pin(async move { (&mut waiting.answer).await.unwrap_or(refused) }))
+        let waiting = Waiting { answer, _withdrawal: Withdrawal(Arc::clone(&self.changed)) };
+        Ok(Box::pin(async move {
+            // A block that uses only `answer` would own nothing else of `waiting`.
+            let mut waiting = waiting;
+            (&mut waiting.answer).await.unwrap_or(refused)
+        }))
     }
 
     /// Whether the client was told of questions, and so does not listen to the request any more that the call came with.

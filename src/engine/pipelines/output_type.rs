@@ -11,7 +11,6 @@ use super::server::listed;
 use crate::domain::item::Listed;
 use crate::domain::pipeline::{Step, StepRole, check_output_schema};
 use crate::domain::plan::{AgentKind, OutputTypePlan, PipelinePlan, SynthesizerConfig, SynthesizerPlan};
-use crate::domain::plugin::Failure;
 use crate::domain::raw::RawObject;
 use crate::domain::reason::Reason;
 use crate::domain::upstream::{Target, UpstreamError};
@@ -38,7 +37,7 @@ impl Engine {
         let Some(OutputTypePlan { plugin, .. }) = &plan.output_type else { return listed(plan, None) };
         let schema = self.ask_plugin(target, plugin, GET_SCHEMA, timeout).await.map_err(UpstreamError::Plugin)?;
         let of_plugin = |(reason, why): (Reason, String)| {
-            UpstreamError::Plugin(Failure::new(reason, format!("{GET_SCHEMA} of Plugin {}: {why}", plugin.key)))
+            UpstreamError::OfPlugin(reason, format!("{GET_SCHEMA} of Plugin {}: {why}", plugin.key))
         };
         check_output_schema(&schema).map_err(of_plugin)?;
         let schema =

@@ -60,14 +60,7 @@ impl Engine {
             started: Instant::now(),
             arguments,
         };
-        let mut steps = Vec::new();
-        let mut ending = Ending {
-            engine: self,
-            entry: Arc::clone(&run.entry),
-            upstream: &call.facts.upstream,
-            started: run.started,
-            outcome: (RunStatus::Cancelled, None),
-        };
+        let (mut steps, mut ending) = (Vec::new(), Ending::of(&run));
         let changed = match refusal {
             Some(Failure { reason, message, .. }) => Err(RunFailure::new(reason, message)),
             None if size as u64 > pipeline.plan.budgets.max_input => Err(run.too_large(size)),
@@ -85,10 +78,7 @@ impl Engine {
         run.note_use();
         let used = run.used.lock();
         let ended = ended.and_then(|output| completed(run.pipeline, output, &used, &mut facts));
-        ending.outcome = match &ended {
-            Ok(_) => (RunStatus::Completed, None),
-            Err(why) => (RunStatus::Failed, Some(why.reason)),
-        };
+        ending.set(ended.as_ref().err());
         match ended {
             Ok(output) => answer(run.plan, &output, &used.sources, facts),
             Err(why) => failure(&why, facts),
@@ -132,6 +122,26 @@ struct Ending<'a> {
     upstream: &'a str,
     started: Instant,
     outcome: (RunStatus, Option<Reason>),
+}
+
+impl<'a> Ending<'a> {
+    fn of(run: &RunContext<'a>) -> Self {
+        Self {
+            engine: run.engine,
+            entry: Arc::clone(&run.entry),
+            upstream: &run.call.facts.upstream,
+            started: run.started,
+            outcome: (RunStatus::Cancelled, None),
+        }
+    }
+
+    /// Sets the outcome of a run that has ended, with this failure if it has failed.
+    fn set(&mut self, failure: Option<&RunFailure>) {
+        self.outcome = match failure {
+            None => (RunStatus::Completed, None),
+            Some(failure) => (RunStatus::Failed, Some(failure.reason)),
+        };
+    }
 }
 
 impl Drop for Ending<'_> {

@@ -36,12 +36,13 @@ impl Worker {
         socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         let asking = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let node = asking.block_on(find_node("node".as_ref())).unwrap();
-        let (host, plugin) = (checkout().join("src/node/host/host.mjs"), folder.path().join("plugin.mjs"));
+        let (hosts, plugin) = (checkout().join("src/node/host"), folder.path().join("plugin.mjs"));
+        let host = hosts.join("host.mjs");
         let confinement = Confinement {
             required: false,
             data: node.data + (256 << 20),
             programs: node.files,
-            readable: vec![host.clone(), folder.path().into()],
+            readable: vec![hosts, folder.path().into()],
             parent: 0,
         };
         let launched = Launcher::at(program()).command(launcher::Stdin::Socket, &confinement, &node.program, &[]);

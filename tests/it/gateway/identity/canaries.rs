@@ -226,7 +226,7 @@ async fn no_credential_of_a_client_is_shown_wherever_it_was_put() {
         ("the log", "raw"),
         ("the traces", "tools/call raw__args"),
         ("what the server got", "tools/call"),
-        ("/api/v1/calls", "raw__args"),
+        ("/api/v1/calls", r#""tool":"args""#),
         ("/metrics", "raw"),
     ] {
         let (_, text) = shown.iter().find(|(known, _)| known == place).unwrap_or_else(|| panic!("{place}"));
