@@ -5,6 +5,7 @@ mod citation;
 mod customized;
 mod customizer;
 mod machine;
+#[cfg(feature = "gateway")]
 mod output_schema;
 pub mod rules;
 mod source;
@@ -14,6 +15,7 @@ pub use citation::cite;
 pub use customized::customized;
 pub use customizer::{Changes, Customizable, CustomizerResult, PhaseOfPlugin, PipelineConfig};
 pub use machine::{PipelineMachine, Step, StepRole};
+#[cfg(feature = "gateway")]
 pub use output_schema::check_output_schema;
 pub use source::{InvalidSource, NewSource, Source, Sources};
 pub use state::{RunState, StepResult};
