@@ -195,7 +195,7 @@ impl Case {
             ("coordination.k8s.io", _, "update") => None,
             ("coordination.k8s.io", ..) => Some(false),
             (_, "gatewaysnapshots", "list" | "create" | "patch") => Some(false),
-            (_, "mcpgateways" | "mcpupstreams" | "plugins" | "pluginchains", "list") => Some(false),
+            (_, kind, "list") if KINDS.contains(&kind) => Some(false),
             _ => Some(true),
         }
     }
