@@ -5,16 +5,14 @@ use std::sync::Arc;
 use axum::http::{HeaderMap, Method as HttpMethod};
 use axum::response::Response;
 use bytes::Bytes;
-use memchr::memmem;
 use serde_json::value::RawValue;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::asked::{ended, requests_of, without_answer};
-use super::detached::{begin, first_answer, is_due};
+use super::detached::{begin, first_answer, for_replica, is_due};
 use super::envelope::{ClientMessage, text};
 use super::exchange::RunningMessage;
 use super::forward::Forwarding;
-use super::forward_token::is_forwarded;
 use super::listener_context::{ListenerContext, PathEndpoint};
 use super::parked::{Binding, PARKED_FOR, ParkedCall, Parking, RunningCall};
 use super::replica_client::NotForwarded;
@@ -133,12 +131,9 @@ pub(super) async fn forward_to_parked(
     requester: &Requester,
     body: &Bytes,
 ) -> Option<Response> {
-    let may_wait = !is_forwarded(headers) && gate.engine.sessions().is_shared();
-    // Most calls bring no state: their messages are not parsed here.
-    if !may_wait || memmem::find(body, STATE_MEMBER).is_none() {
+    let ClientMessage::Request { id, method, params } = for_replica(gate, headers, body, STATE_MEMBER)? else {
         return None;
-    }
-    let Ok(ClientMessage::Request { id, method, params }) = ClientMessage::parse(body) else { return None };
+    };
     let waits = gate.open_id(IdPurpose::CallState, "", &text(params.request_state?)?).ok()?;
     let to = gate.elsewhere(waits.replica)?;
     let method = Method::parse(&method)?;

@@ -90,6 +90,19 @@ pub(super) fn first_answer(gate: &ListenerContext, headers: &HeaderMap) -> Durat
     if Accept::read(headers).events { FIRST_EVENT } else { gate.longest_call() }
 }
 
+/// Parses a message that another replica may have to answer: one with this member in its text. Most messages have none, and are
+/// not parsed here.
+pub(super) fn for_replica<'a>(
+    gate: &ListenerContext,
+    headers: &HeaderMap,
+    body: &'a Bytes,
+    member: &[u8],
+) -> Option<ClientMessage<'a>> {
+    let may_be_elsewhere = !is_forwarded(headers) && gate.engine.sessions().is_shared();
+    let is_asked_about = may_be_elsewhere && memmem::find(body, member).is_some();
+    is_asked_about.then(|| ClientMessage::parse(body).ok()).flatten()
+}
+
 /// Forwards a request about the task of a run to the replica that has it. `None` if it is not at another replica.
 pub(super) async fn forward_to_task(
     gate: &ListenerContext,
@@ -98,12 +111,9 @@ pub(super) async fn forward_to_task(
     requester: &Requester,
     body: &Bytes,
 ) -> Option<Response> {
-    let may_be_elsewhere = !is_forwarded(headers) && gate.engine.sessions().is_shared();
-    // Most messages are about no task: they are not parsed here.
-    if !may_be_elsewhere || memmem::find(body, ID_MEMBER).is_none() {
+    let ClientMessage::Request { id, method, params } = for_replica(gate, headers, body, ID_MEMBER)? else {
         return None;
-    }
-    let Ok(ClientMessage::Request { id, method, params }) = ClientMessage::parse(body) else { return None };
+    };
     Method::parse(&method).filter(|method| method.is_of_task())?;
     let era = if mean_modern_era(headers) { Era::Modern } else { Era::Legacy };
     let session = headers.get(&SESSION_HEADER).and_then(|id| id.to_str().ok()).unwrap_or_default();
