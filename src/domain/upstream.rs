@@ -239,7 +239,7 @@ pub enum QuestionWatch {
     Checked,
 }
 
-/// What tells the connections to a server apart that are not for all: what the client can do, and who that is.
+/// The key of a connection to a server that is not for all: what the client can do, and who that is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ClientKey {
     /// The questions that the client answers, and its extensions.

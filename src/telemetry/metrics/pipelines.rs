@@ -46,7 +46,7 @@ impl PipelineMetrics {
         })
     }
 
-    /// Measures a run that has ended as `outcome` tells, and the reason why if it failed.
+    /// Measures a run that has ended with this outcome, and the reason if it failed.
     pub fn run_ended(&self, pipeline: &str, outcome: &str, reason: Option<Reason>, took: Duration) {
         let reason = reason.map_or("", Reason::as_str);
         self.runs.with_label_values(&[pipeline, outcome, reason]).observe(took.as_secs_f64());

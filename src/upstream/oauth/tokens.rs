@@ -33,7 +33,7 @@ pub(in crate::upstream) struct Tokens {
 struct User {
     /// The user's own tokens, each as long as the request runs that came with it. One is exchanged when a token is needed.
     presented: StdMutex<Vec<Arc<SecretText>>>,
-    /// Tells the connections of this user from those of others.
+    /// The account by which connections of this user are counted.
     account: Arc<Account>,
 }
 
@@ -69,7 +69,7 @@ impl Tokens {
         PresentedToken(self, Arc::clone(token))
     }
 
-    /// Tells the connections of this user from those of others.
+    /// The account by which connections of this user are counted.
     pub(in crate::upstream) fn account(&self) -> Option<Arc<Account>> {
         self.user.as_ref().map(|user| Arc::clone(&user.account))
     }

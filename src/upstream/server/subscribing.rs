@@ -29,7 +29,7 @@ impl Server {
     ) -> Result<Subscribed, UpstreamError> {
         let lease = self.lease(&self.slot, None, Purpose::Call, false).await?;
         let facts = lease.facts();
-        // The changes that the gateway is told of with its own token need not be of what a user may see.
+        // Changes that the server reports to the gateway itself need not be of what a user may see.
         if !facts.has_subscriptions || self.connector.has_users() {
             return Ok(Subscribed::Unsupported);
         }
