@@ -1,6 +1,7 @@
 //! The command line and its help texts.
 
 mod asks;
+mod auth;
 mod invocations;
 mod pipelines;
 mod records;
@@ -14,6 +15,7 @@ use clap::{Parser, Subcommand};
 pub use self::asks::{
     AdminArgs, CallArgs, ExplainArgs, PinArgs, ShowArgs, ToolsArgs, ToolsCommand, WaitArgs, WorkersArgs,
 };
+pub use self::auth::{AuthArgs, AuthCheckArgs, AuthCommand};
 pub use self::invocations::{CancelArgs, InvocationsArgs, InvocationsCommand, ResumeArgs, RunDocArgs, StopArgs};
 pub use self::pipelines::{
     PipelineArgs, PipelinesArgs, PipelinesCommand, RunAnswerArgs, RunArgs as OneRunArgs, RunShowArgs, RunsArgs,
@@ -127,6 +129,8 @@ Examples:
     Registry(RegistryArgs),
     /// Show which chains and entries would run on a tool, and why the others would not
     Explain(ExplainArgs),
+    /// Check whether a gateway would accept a credential, and what the client may do
+    Auth(AuthArgs),
     /// Write a plugin and try it out: run it once, measure it, or print the TypeScript types for plugin authors
     Plugin(super::plugin::PluginArgs),
     /// Print a completion script for a shell

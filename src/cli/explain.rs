@@ -9,6 +9,7 @@ use super::args::ExplainArgs;
 use super::formats::ListFormat;
 use super::output::{column, harmless, print_line, print_list, text, wide};
 use super::validate::directory;
+use crate::domain::identity::Identity;
 use crate::domain::section::Place;
 use crate::engine::views::explain::explain_plan;
 use crate::engine::views::sections::SectionExplanation;
@@ -32,7 +33,8 @@ async fn of_files(args: ExplainArgs) -> anyhow::Result<Value> {
     let CompiledManifests { plan, problems, secrets, .. } = directory(args.files, args.options)?.read(None).await?;
     let Some(tool) = args.tool else { return Ok(json!(place.map(|place| SectionExplanation::of(&plan, &place)))) };
     let bindings = plan.clone();
-    let explained = explain_plan(plan, &problems, &secrets, &tool, args.method);
+    let client = args.client.as_deref().map(Identity::described).transpose().map_err(anyhow::Error::msg)?;
+    let explained = explain_plan(plan, &problems, &secrets, &tool, args.method, client.as_ref());
     let mut explained = explained.map_err(anyhow::Error::msg)?;
     if let Some(place) = place {
         SectionExplanation::note(&bindings, &place, &mut explained);
@@ -97,15 +99,17 @@ fn head(explanation: &Value) -> Vec<String> {
         upstream => format!("{tool} (upstream {upstream})"),
     }];
     lines.extend(explanation["withheld"].as_str().map(|why| format!("clients do not get it: {why}")));
-    if let Some(access) = explanation.get("access") {
-        lines.push(format!("{}: {}", text(&access["subject"]), text(&access["decision"])));
-        let rules = access["rules"].as_array().into_iter().flatten();
-        lines.extend(
-            rules.map(|it| format!("  {} {}: {}", text(&it["effect"]), text(&it["rule"]), text(&it["outcome"]))),
-        );
-    }
+    lines.extend(explanation.get("access").into_iter().flat_map(access));
     lines.extend(explanation["notes"].as_array().into_iter().flatten().map(text));
     lines
+}
+
+/// Returns the lines about what the rules mean for a client.
+pub(super) fn access(explained: &Value) -> Vec<String> {
+    let decision = format!("{}: {}", text(&explained["subject"]), text(&explained["decision"]));
+    let rules = explained["rules"].as_array().into_iter().flatten();
+    let rules = rules.map(|it| format!("  {} {}: {}", text(&it["effect"]), text(&it["rule"]), text(&it["outcome"])));
+    std::iter::once(decision).chain(rules).collect()
 }
 
 /// Returns the failure policy of an entry, or `none` in shadow mode, in which a failure has no effect.

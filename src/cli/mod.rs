@@ -5,6 +5,7 @@ mod admin;
 mod again;
 mod args;
 mod audit;
+mod auth;
 mod call;
 mod calls;
 mod certificates;
@@ -137,6 +138,7 @@ fn dispatch(args: Args) -> LocalBoxFuture<'static, anyhow::Result<ExitCode>> {
         Command::Audit(args) => audit::audit(args).boxed_local(),
         Command::Registry(args) => registry::registry(args).boxed_local(),
         Command::Explain(args) => explain::explain(args).boxed_local(),
+        Command::Auth(args) => auth::auth(args).boxed_local(),
         Command::Plugin(args) => plugin::plugin(args).boxed_local(),
         Command::Completion(args) => ready(complete::script(args.shell).map(|()| ExitCode::SUCCESS)).boxed_local(),
     }

@@ -8,6 +8,7 @@ mod commands;
 mod conformance;
 mod image;
 mod install;
+mod pipeline;
 mod replacing;
 mod sandbox;
 mod stdio;
@@ -18,12 +19,13 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 /// What is done, in this order: each step finds what the ones before it made.
-const STEPS: [(&str, fn()); 15] = [
+const STEPS: [(&str, fn()); 16] = [
     ("the image", image::is_small_and_says_who_it_is),
     ("install the charts; the first call", install::from_nothing_to_the_first_call),
     ("what the containers are allowed", image::containers_are_confined),
     ("how long a start takes", image::starts),
     ("what confines plugins confines them in a pod", sandbox::a_plugin_is_confined),
+    ("a pipeline is a tool, and its calls pass the chains", pipeline::is_a_tool),
     ("servers on stdio in images without a shell", stdio::images_without_a_shell),
     ("servers on stdio that are killed, and that end", stdio::processes_that_end),
     ("the conformance suite through two pods", conformance::through_two_pods),

@@ -223,7 +223,7 @@ pub struct ExplainArgs {
     pub method: Method,
     /// The client whose access is explained: which rule decides, and why. Names besides these are claims; groups and scopes
     /// can be repeated
-    #[arg(long = "as", value_name = "subject=NAME,groups=GROUP", conflicts_with = "files", requires = "tool")]
+    #[arg(long = "as", value_name = "subject=NAME,groups=GROUP", requires = "tool")]
     pub client: Option<String>,
     #[command(flatten)]
     pub admin: AdminArgs,

@@ -11,6 +11,9 @@ use crate::config::access::authorize::{AccessRequest, Outcome, Rule, Rules};
 pub struct AccessExplanation {
     /// The subject of the client.
     pub subject: String,
+    /// Whether the client may use the item; absent if that depends on the call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allowed: Option<bool>,
     /// The decision in words, with the rule that decides.
     pub decision: String,
     /// All rules in their order.
@@ -38,21 +41,19 @@ impl Rules {
             effect: if rule.plan.denies { "Deny" } else { "Allow" }.to_owned(),
             outcome: words(rule, *outcome, request),
         });
-        AccessExplanation {
-            subject: request.identity.subject.clone(),
-            rules: explained.collect(),
-            decision: self.decision(&outcomes, request),
-        }
+        let (allowed, decision) = self.decision(&outcomes, request);
+        AccessExplanation { subject: request.identity.subject.clone(), rules: explained.collect(), allowed, decision }
     }
 
-    fn decision(&self, outcomes: &[(&Rule, Outcome)], request: &AccessRequest<'_>) -> String {
+    /// Returns whether the item is allowed, if that is known without a call, and the decision in words.
+    fn decision(&self, outcomes: &[(&Rule, Outcome)], request: &AccessRequest<'_>) -> (Option<bool>, String) {
         let named = |denies: bool, wanted: &dyn Fn(&Rule, Outcome) -> bool| {
             let found = outcomes.iter().find(|(rule, outcome)| rule.plan.denies == denies && wanted(rule, *outcome));
             found.map(|(rule, _)| &rule.plan)
         };
         let is_undecided = |_: &Rule, outcome: Outcome| outcome == Outcome::Undecided;
         if let Some(rule) = named(true, &|_, outcome| matches!(outcome, Outcome::Holds | Outcome::Failed)) {
-            return format!("denied by the rule {}", rule.name);
+            return (Some(false), format!("denied by the rule {}", rule.name));
         }
         let allowing =
             match named(false, &|rule, outcome| outcome == Outcome::Holds && rule.has_scopes(request.identity)) {
@@ -62,14 +63,14 @@ impl Rules {
             };
         let unscoped = || named(false, &|_, outcome| outcome == Outcome::Holds);
         match (allowing, named(true, &is_undecided)) {
-            (Some(allowed), None) => allowed,
-            (Some(allowed), Some(rule)) => format!("{allowed}, unless the rule {} denies the call", rule.name),
+            (Some(allowed), None) => (Some(true), allowed),
+            (Some(allowed), Some(rule)) => (None, format!("{allowed}, unless the rule {} denies the call", rule.name)),
             (None, _) => match (named(false, &is_undecided), unscoped()) {
-                (Some(rule), _) => format!("listed; the rule {} decides at the call", rule.name),
+                (Some(rule), _) => (None, format!("listed; the rule {} decides at the call", rule.name)),
                 (None, Some(rule)) => {
-                    format!("refused: the rule {} needs the scopes {}", rule.name, rule.scopes.join(" "))
+                    (Some(false), format!("refused: the rule {} needs the scopes {}", rule.name, rule.scopes.join(" ")))
                 }
-                (None, None) => "unknown to the client: no rule allows it".to_owned(),
+                (None, None) => (Some(false), "unknown to the client: no rule allows it".to_owned()),
             },
         }
     }

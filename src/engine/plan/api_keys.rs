@@ -15,7 +15,7 @@ use crate::domain::secret::{NoSecret, SecretText};
 const DIGEST: &str = "sha256:";
 
 /// Returns the methods of a plan with its API keys, and a Problem for each key that cannot be accepted.
-pub(super) fn methods(plan: &Plan, secrets: &impl Secrets) -> (Methods, Vec<Problem>) {
+pub(crate) fn methods(plan: &Plan, secrets: &impl Secrets) -> (Methods, Vec<Problem>) {
     let mut found = Found::default();
     let authentication = &plan.gateway.authentication;
     for (at, secret) in authentication.api_keys.iter().flat_map(|keys| &keys.secrets).enumerate() {

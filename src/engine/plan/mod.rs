@@ -1,6 +1,6 @@
 //! From a compiled plan to the snapshot that calls run on: linking, loading plugins, swapping.
 
-mod api_keys;
+pub(crate) mod api_keys;
 pub(crate) mod apply;
 pub(crate) mod bound_section;
 mod changed_tools;

@@ -130,7 +130,8 @@ fn what_a_plan_alone_does_not_decide_is_said() {
     });
     inputs.gateway.as_mut().unwrap().plan.tool_discovery = ToolDiscovery::Search;
     scripts(&mut inputs, "f", Phase::Response, &[(Role::Guard, "same")]).methods = vec![Method::ListTools];
-    let explain = |name: &str| explain_plan(compile(&inputs, None).0, &[], &NoSecrets, name, Method::CallTool).unwrap();
+    let explain =
+        |name: &str| explain_plan(compile(&inputs, None).0, &[], &NoSecrets, name, Method::CallTool, None).unwrap();
     let read = explain("up/read");
     let notes = read.notes.join("\n");
     assert!(notes.contains("spec.pinning") && notes.contains("chain default/f runs on its definition"), "{notes}");
@@ -146,7 +147,7 @@ async fn a_renamed_tool_is_found_by_its_servers_own_name_too() {
     for name in ["up__say", "up/say", "up/read"] {
         let live = explained(&engine, name).await;
         assert_eq!((&*live.tool, &*live.upstream_tool), ("up__say", "read"), "{name}");
-        let read = explain_plan(compile(&inputs, None).0, &[], &NoSecrets, name, Method::CallTool).unwrap();
+        let read = explain_plan(compile(&inputs, None).0, &[], &NoSecrets, name, Method::CallTool, None).unwrap();
         assert_eq!((&*read.tool, &*read.upstream_tool), ("up__say", "read"), "{name}");
     }
     assert!(engine.explain("up/reed", Method::CallTool, None).await.is_err());

@@ -1,21 +1,25 @@
 //! Explains which chains and entries would run for a tool or another item, and why the others would not.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::json;
 
 use super::notes;
+use crate::config::access::authorize::AccessRequest;
 use crate::config::nearest::hint;
 use crate::domain::identity::Identity;
 use crate::domain::ids::Kind;
-use crate::domain::item::ItemKind;
+use crate::domain::item::{Item, ItemKind};
 use crate::domain::method::Method;
 use crate::domain::plan::{Plan, UpstreamPlan};
 use crate::domain::plugin::{Failure, FailurePolicy, Mode, Phase, Role};
 use crate::domain::ports::{LinkedPlugin, Secrets};
 use crate::domain::problem::Problem;
+use crate::domain::raw::to_raw;
 use crate::domain::reason::Reason;
 use crate::domain::tool_name::shortened;
 use crate::engine::access::explained::AccessExplanation;
@@ -279,16 +283,17 @@ fn own_tool(linked: &Linked, method: Method, name: &str) -> Option<Explanation> 
 
 /// Explains a tool, or the other item that `method` is about, of a plan that is not in force. `name` is `upstream/tool` or
 /// `upstream__tool`, with the server's own name or the one that an override gives the tool. Does not check that the server has
-/// such an item. `problems` are those of the plan.
+/// such an item. `problems` are those of the plan. `client` is whose access is explained.
 ///
 /// # Errors
-/// If there is no such upstream. The message contains its name.
+/// If there is no such upstream, or no item can have this name. The message contains the name.
 pub fn explain_plan(
     plan: Plan,
     problems: &[Problem],
     secrets: &impl Secrets,
     name: &str,
     method: Method,
+    client: Option<&Identity>,
 ) -> Result<Explanation, String> {
     let (linked, _) = link(plan, &[], secrets, &Arc::default());
     if let Some(explanation) = own_tool(&linked, method, name) {
@@ -308,12 +313,39 @@ pub fn explain_plan(
         kind if kind.has_name() => format!("{upstream}__{shown}"),
         _ => shown.to_owned(),
     };
-    let mut explained = explain_item(&linked, index, &Asked::new(method, tool), &public, &unable);
+    let asked = Asked::new(method, tool);
+    let mut explained = explain_item(&linked, index, &asked, &public, &unable);
+    explained.access =
+        client.map(|client| explain_unlisted(&linked, index, &asked, &public, client)).transpose()?.flatten();
     explained.chains.extend(not_taken(problems));
     let withheld = Withheld::by_manifest(&linked.upstreams[index], kind_of(method), tool, &BTreeMap::new());
     let unknown = notes::unknown_without_lists(&linked, index, kind_of(method), tool);
     let notes = explained.notes.into_iter().chain(unknown).collect();
     Ok(Explanation { withheld: withheld.map(|why| why.to_string()), notes, ..explained })
+}
+
+/// Explains what the rules mean for a client and an item that no server has listed; `None` if there are no rules.
+fn explain_unlisted(
+    linked: &Linked,
+    upstream: usize,
+    asked: &Asked<'_>,
+    public: &str,
+    client: &Identity,
+) -> Result<Option<AccessExplanation>, String> {
+    let Some(rules) = &linked.rules else { return Ok(None) };
+    let UpstreamPlan { key, labels, .. } = &linked.upstreams[upstream].target.plan;
+    let item = Item::parse(asked.kind, &to_raw(&json!({asked.kind.name_member(): asked.name})))
+        .map_err(|why| format!("there can be no {} {:?}: {why}", asked.kind, asked.name))?;
+    Ok(Some(rules.explain(&AccessRequest {
+        identity: client,
+        session: "",
+        item: &item,
+        name: Cow::Borrowed(public),
+        upstream: key,
+        labels,
+        method: asked.kind.used_by(),
+        call: None,
+    })))
 }
 
 /// Returns the server's own name of an item, and its name on the endpoint of its upstream. `name` is one of the two.

@@ -2,6 +2,7 @@
 
 mod admin;
 mod canaries;
+mod check;
 mod issuer;
 mod keys;
 mod logins;

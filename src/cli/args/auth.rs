@@ -1,0 +1,50 @@
+//! The arguments of `hawsepipe auth`.
+
+use std::path::PathBuf;
+
+use clap::builder::NonEmptyStringValueParser;
+
+use super::OptionArgs;
+use crate::cli::formats::ResultFormat;
+
+#[derive(Debug, clap::Args)]
+pub struct AuthArgs {
+    #[command(subcommand)]
+    pub command: AuthCommand,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub enum AuthCommand {
+    /// Check a credential against manifests: whether it is accepted, whom it proves, and what the rules mean for a tool
+    Check(AuthCheckArgs),
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+No gateway has to run. The keys of issuers are fetched as a gateway fetches them. Servers are not asked for their tools: rules
+that read annotations see the defaults of the protocol. Tokens of service accounts are checked only by a gateway in a cluster.
+Exit code 1 if the credential is not accepted, or the rules do not allow the tool.
+
+Examples:
+  hawsepipe auth check -f manifests/ --token \"$TOKEN\"
+  hawsepipe auth check -f manifests/ --token - --tool files/read_text_file < token.txt
+  hawsepipe auth check -f manifests/ --secrets-dir secrets/ --api-key \"$KEY\" --tool files/read_text_file -o json")]
+pub struct AuthCheckArgs {
+    /// A manifest, or a folder of manifests; can be repeated
+    #[arg(short, long = "file", value_name = "PATH", required = true)]
+    pub files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub options: OptionArgs,
+    /// The token of a client, or `-` to read it from the standard input. Default: none, like a client that sends no credentials
+    #[arg(long, value_name = "TOKEN", value_parser = NonEmptyStringValueParser::new())]
+    pub token: Option<String>,
+    /// The API key of a client, where the gateway has a header for keys; `-` reads it from the standard input
+    #[arg(long, value_name = "KEY", value_parser = NonEmptyStringValueParser::new(), conflicts_with = "token")]
+    pub api_key: Option<String>,
+    /// The tool: UPSTREAM/TOOL or UPSTREAM__TOOL
+    #[arg(long, value_name = "TOOL", value_parser = NonEmptyStringValueParser::new())]
+    pub tool: Option<String>,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = ResultFormat::Text)]
+    pub output: ResultFormat,
+}

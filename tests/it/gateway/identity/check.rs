@@ -1,0 +1,116 @@
+//! `hawsepipe auth check`, and `hawsepipe explain -f --as`: what manifests mean for a client, without a gateway.
+
+use std::io::Write;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use super::issuer::{KeyServer, SigningKey};
+use crate::gateway::harness::{Folder, hawsepipe, run};
+use crate::gateway::manifests::{object, raw_server, yaml};
+
+fn folder(keys: &KeyServer, header: Option<&str>) -> Folder {
+    let mut authentication = keys.authentication();
+    authentication["apiKeys"] =
+        json!({"header": header, "secretRefs": [{"name": "keys"}], "groups": {"ci": ["robots"]}});
+    let rules = json!({"rules": [
+        {"name": "staff", "effect": "Allow", "when": r#""staff" in identity.groups"#},
+        {"name": "readers", "effect": "Allow", "scopes": ["mcp.read"], "when": r#"identity.subject == "bob""#},
+        {"name": "by-path", "effect": "Allow", "when": r#"identity.subject == "eve" && call.arguments.path == "/open""#},
+    ]});
+    let spec = json!({"authentication": authentication, "authorization": rules});
+    let folder = Folder::with(&yaml(&[object("MCPGateway", "main", &spec), raw_server("raw", &[])]));
+    folder.write("secrets/keys/ci", "key-of-ci-0123456789");
+    folder
+}
+
+/// The JSON that the command prints about a credential and a tool, and whether it exits with 0.
+fn checked(folder: &Folder, credential: &[&str]) -> (Value, bool) {
+    let path = folder.path();
+    let secrets = path.join("secrets");
+    let manifests = path.join("manifests.yaml");
+    let mut arguments =
+        vec!["auth", "check", "-f", manifests.to_str().unwrap(), "--secrets-dir", secrets.to_str().unwrap()];
+    arguments.extend(["--tool", "raw/args", "-o", "json"].iter().chain(credential));
+    let output = run(&arguments);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    (serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{said}")), output.status.success())
+}
+
+#[test]
+fn a_credential_is_checked_as_a_gateway_does_and_the_rules_decide() {
+    let (key, other) = (SigningKey::new("one"), SigningKey::new("one"));
+    let keys = KeyServer::start(&[&key]);
+    let folder = folder(&keys, Some("x-key"));
+    for (claims, allowed, decision) in [
+        (json!({"groups": ["staff"]}), json!(true), "allowed by the rule staff"),
+        (json!({"sub": "bob"}), json!(false), "refused: the rule readers needs the scopes mcp.read"),
+        (json!({"sub": "bob", "scope": "mcp.read"}), json!(true), "allowed by the rule readers"),
+        (json!({"sub": "eve"}), json!(null), "listed; the rule by-path decides at the call"),
+        (json!({"sub": "joe"}), json!(false), "unknown to the client: no rule allows it"),
+    ] {
+        let (found, is_success) = checked(&folder, &["--token", &key.token(&claims)]);
+        assert_eq!((&found["accepted"], &found["method"]), (&json!(true), &json!("jwt")), "{found}");
+        assert_eq!(
+            (&found["access"]["allowed"], &found["access"]["decision"]),
+            (&allowed, &json!(decision)),
+            "{found}"
+        );
+        assert_eq!(is_success, allowed != json!(false), "{found}");
+        assert_eq!(found["access"]["rules"].as_array().unwrap().len(), 3, "{found}");
+    }
+    let (found, _) = checked(&folder, &["--api-key", "key-of-ci-0123456789"]);
+    assert!(found["subject"] == "ci" && found["groups"] == json!(["robots"]), "{found}");
+    for (credential, words) in [
+        (&["--token", &other.token(&json!({}))][..], "the credential is not accepted: its signature is not valid"),
+        (&["--token", &key.token(&json!({"exp": 1}))], "the credential is not accepted: it has expired"),
+        (&["--api-key", "nothing"], "the credential is not accepted: it is no API key of this gateway"),
+        (&[], "the gateway needs a credential: name one with --token or --api-key"),
+    ] {
+        let (found, is_success) = checked(&folder, credential);
+        assert_eq!((&found["accepted"], &found["error"], is_success), (&json!(false), &json!(words), false), "{found}");
+    }
+}
+
+#[test]
+fn a_token_is_read_from_the_standard_input_and_printed_nowhere() {
+    let key = SigningKey::new("one");
+    let keys = KeyServer::start(&[&key]);
+    let folder = folder(&keys, None);
+    let token = key.token(&json!({"groups": ["staff"], "scope": "mcp.read"}));
+    let manifests = folder.path().join("manifests.yaml");
+    let mut child = hawsepipe()
+        .args(["auth", "check", "-f", manifests.to_str().unwrap(), "--token", "-", "--tool", "raw__args"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    writeln!(child.stdin.take().unwrap(), "{token}").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        said.starts_with("ann (jwt)\n  groups: staff\n  scopes: mcp.read\nann: allowed by the rule staff\n"),
+        "{said}"
+    );
+    let all = said + &String::from_utf8_lossy(&output.stderr);
+    assert!(all.contains("there is no Secret") && !all.contains(&token), "{all}");
+}
+
+#[test]
+fn explain_says_of_manifests_what_the_rules_mean_for_a_client() {
+    let key = SigningKey::new("one");
+    let folder = folder(&KeyServer::start(&[&key]), None);
+    let manifests = folder.path().join("manifests.yaml");
+    let explain = |client: &str| {
+        let output = run(&["explain", "raw/args", "-f", manifests.to_str().unwrap(), "--as", client]);
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    };
+    let said = explain("subject=ann,groups=staff");
+    assert!(
+        said.contains("ann: allowed by the rule staff\n  Allow staff: applies\n  Allow readers: does not apply\n"),
+        "{said}"
+    );
+    assert!(explain("subject=joe").contains("joe: unknown to the client: no rule allows it"));
+    assert!(explain("joe").contains("is not of the form subject=NAME"));
+}
