@@ -12,8 +12,12 @@ mod values;
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
 
 use cel::common::types::CelBool;
+use cel::common::value::CowVal;
+pub use cel::common::value::Val;
+use cel::context::VariableResolver;
 use cel::parser::Parser;
 use cel::{Context, ExecutionError, IdedExpr, ParseErrors, Value};
 
@@ -31,6 +35,31 @@ const MAX_READ_IN_ALL: usize = 4 << 20;
 
 /// The values of variables, by name.
 pub type Values = Vec<(&'static str, serde_json::Value)>;
+
+/// Variables that several expressions read. Each value is made when an expression first reads it.
+pub trait SharedVariables: Send + Sync {
+    /// Returns the value of a variable; `None` if it cannot be made.
+    fn variable(&self, name: &str) -> Option<&dyn Val>;
+}
+
+/// The value of such a variable.
+#[derive(Default)]
+pub struct SharedValue(OnceLock<Option<Box<dyn Val>>>);
+
+impl SharedValue {
+    /// Returns the value, which `make` makes the first time; `None` if it cannot.
+    pub fn get_or_make(&self, make: impl FnOnce() -> Result<serde_json::Value, String>) -> Option<&dyn Val> {
+        self.0.get_or_init(|| make().ok().map(values::from_json)).as_deref()
+    }
+}
+
+struct Resolver<'a>(&'a dyn SharedVariables);
+
+impl VariableResolver for Resolver<'_> {
+    fn resolve<'b>(&'b self, variable: &str) -> Option<CowVal<'b, 'b>> {
+        self.0.variable(variable).map(CowVal::Borrowed)
+    }
+}
 
 /// A compiled expression that yields a boolean.
 pub struct Expression {
@@ -94,16 +123,36 @@ impl Expression {
     /// Returns the reason why there is no result, such as a missing key. The message contains no data of the call: a key is
     /// named only if the expression itself spells it out.
     pub fn evaluate(&self, size: usize, variables: impl FnOnce() -> Result<Values, String>) -> Result<bool, String> {
+        let elements = self.elements(size)?;
+        self.with_variables(variables()?, elements, |context| self.resolve(context))?.ok_or_else(no_boolean)
+    }
+
+    /// Like [`Self::evaluate`], with variables that other expressions read too. A value that is not needed for the result is not
+    /// made: of `a && b` only that of `a`, if `a` is false.
+    ///
+    /// # Errors
+    /// As of [`Self::evaluate`].
+    pub fn evaluate_shared(&self, size: usize, variables: &dyn SharedVariables) -> Result<bool, String> {
+        let (elements, resolver) = (self.elements(size)?, Resolver(variables));
+        let root: &Context<'_, '_> = &self.context;
+        let mut context = root.new_inner_scope();
+        context.add_variable_as_val(ELEMENTS, values::from_json(elements.into()));
+        context.set_variable_resolver(&resolver);
+        self.outcome(|| self.resolve(&context))?.ok_or_else(no_boolean)
+    }
+
+    /// Returns how many elements macros may visit, if what the expression reads has this size.
+    fn elements(&self, size: usize) -> Result<usize, String> {
         let limit = if self.has_macro { MAX_READ_BY_MACRO } else { MAX_READ };
         if size > limit {
             return Err(format!("it reads more than {limit} bytes"));
         }
-        let evaluated = |context: &Context<'_, 'static>| {
-            let value = Value::resolve_val(&self.tree, context)?;
-            Ok(value.downcast_ref::<CelBool>().map(|value| *value.inner()))
-        };
-        let elements = (MAX_READ_IN_ALL / size.max(1)).min(MAX_ELEMENTS);
-        self.with_variables(variables()?, elements, evaluated)?.ok_or_else(|| "it does not yield a boolean".to_owned())
+        Ok((MAX_READ_IN_ALL / size.max(1)).min(MAX_ELEMENTS))
+    }
+
+    fn resolve(&self, context: &Context<'_, '_>) -> Result<Option<bool>, ExecutionError> {
+        let value = Value::resolve_val(&self.tree, context)?;
+        Ok(value.downcast_ref::<CelBool>().map(|value| *value.inner()))
     }
 
     fn with_variables<T>(
@@ -117,13 +166,21 @@ impl Expression {
         for (name, value) in variables {
             context.add_variable_as_val(name, values::from_json(value));
         }
+        self.outcome(|| evaluate(&context))
+    }
+
+    fn outcome<T>(&self, evaluate: impl FnOnce() -> Result<T, ExecutionError>) -> Result<T, String> {
         let failed = || "it cannot be evaluated on this call".to_owned();
-        match catch_unwind(AssertUnwindSafe(|| evaluate(&context))).map_err(|_| failed())? {
+        match catch_unwind(AssertUnwindSafe(evaluate)).map_err(|_| failed())? {
             Ok(value) => Ok(value),
             Err(ExecutionError::NoSuchKey(key)) if self.text.contains(key.as_str()) => Err(format!("no key {key}")),
             Err(_) => Err(failed()),
         }
     }
+}
+
+fn no_boolean() -> String {
+    "it does not yield a boolean".to_owned()
 }
 
 impl std::fmt::Debug for Expression {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::authorize::{AccessRequest, CallContent, Decision, Rules};
+use super::authorize::{AccessRequest, CallContent, Decision, RequestValues, Rules};
 use crate::domain::identity::Identity;
 use crate::domain::ids::ObjectKey;
 use crate::domain::item::Item;
@@ -42,6 +42,7 @@ impl AccessTest {
             labels: &self.labels,
             method: Method::CallTool,
             call: Some(call),
+            values: RequestValues::default(),
         });
         let found = match decision {
             Decision::Allowed(Some(rule)) => format!("the rule {} allows it", rule.plan.name),

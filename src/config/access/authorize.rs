@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::condition_values::{arguments, identity, tool, upstream};
-use crate::config::expr::{Expression, Values};
+use crate::config::expr::{Expression, SharedValue, SharedVariables, Val};
 use crate::config::variables::OF_RULES;
 use crate::domain::identity::Identity;
 use crate::domain::ids::ObjectKey;
@@ -46,6 +46,7 @@ pub(crate) struct AccessRequest<'a> {
     pub(crate) method: Method,
     /// `None` if the question is whether the item is listed.
     pub(crate) call: Option<CallContent<'a>>,
+    pub(crate) values: RequestValues,
 }
 
 /// What only a call has.
@@ -169,7 +170,7 @@ impl Rule {
             return Outcome::Undecided;
         }
         let Some(when) = &self.when else { return Outcome::Failed };
-        match when.evaluate(request.size(when), || request.variables(when)) {
+        match when.evaluate_shared(request.size(when), &request.variables(when)) {
             Ok(true) => Outcome::Holds,
             Ok(false) => Outcome::HoldsNot,
             Err(_) => Outcome::Failed,
@@ -188,21 +189,12 @@ impl AccessRequest<'_> {
             + meta.map_or(0, |meta| meta.get().len())
     }
 
-    fn variables(&self, when: &Expression) -> Result<Values, String> {
-        let mut variables = Vec::new();
-        if when.reads("call") {
-            variables.push(("call", self.call_variable(when.reads_member("call", "arguments"))?));
+    fn variables<'r>(&'r self, when: &Expression) -> RuleVariables<'r> {
+        RuleVariables {
+            request: self,
+            with_arguments: when.reads_member("call", "arguments"),
+            with_meta: when.reads_member("tool", "_meta"),
         }
-        if when.reads("tool") {
-            variables.push(("tool", tool(self.item, &self.name, when.reads_member("tool", "_meta"))?));
-        }
-        if when.reads("upstream") {
-            variables.push(("upstream", upstream(self.upstream, self.labels)));
-        }
-        if when.reads("identity") {
-            variables.push(("identity", identity(self.identity)));
-        }
-        Ok(variables)
     }
 
     fn call_variable(&self, with_arguments: bool) -> Result<Value, String> {
@@ -216,5 +208,39 @@ impl AccessRequest<'_> {
             "maxTokens": max_tokens,
             "session": self.session,
         }))
+    }
+}
+
+/// The values of variables for one request, which its rules share.
+#[derive(Default)]
+pub(crate) struct RequestValues {
+    /// Without and with the arguments.
+    call: [SharedValue; 2],
+    /// Without and with `_meta`.
+    tool: [SharedValue; 2],
+    upstream: SharedValue,
+    identity: SharedValue,
+}
+
+/// The variables that one rule reads.
+struct RuleVariables<'a> {
+    request: &'a AccessRequest<'a>,
+    with_arguments: bool,
+    with_meta: bool,
+}
+
+impl SharedVariables for RuleVariables<'_> {
+    fn variable(&self, name: &str) -> Option<&dyn Val> {
+        let (request, values) = (self.request, &self.request.values);
+        match name {
+            "call" => {
+                values.call[usize::from(self.with_arguments)].get_or_make(|| request.call_variable(self.with_arguments))
+            }
+            "tool" => values.tool[usize::from(self.with_meta)]
+                .get_or_make(|| tool(request.item, &request.name, self.with_meta)),
+            "upstream" => values.upstream.get_or_make(|| Ok(upstream(request.upstream, request.labels))),
+            "identity" => values.identity.get_or_make(|| Ok(identity(request.identity))),
+            _ => None,
+        }
     }
 }
