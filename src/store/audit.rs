@@ -10,12 +10,16 @@ use tokio::time::Instant;
 
 use super::connections::Connections;
 use super::error::StoreError;
+use super::statements::places;
+use super::writer::GATHER;
 use crate::domain::audit::{AuditError, AuditHead, AuditRow, AuditTotals};
 
 /// The maximum number of rows that wait.
 const MAX_ROWS: usize = 10_000;
 /// The maximum number of rows in one transaction.
 const BATCH: usize = 250;
+/// The maximum number of rows in one statement.
+const ROWS: usize = 50;
 /// How long a row that a call waits for may take.
 const WAIT: Duration = Duration::from_secs(5);
 /// How often the head of the chain is logged, if it has changed.
@@ -117,6 +121,7 @@ impl AuditWriter {
                     if rows == 0 {
                         return self.log_head();
                     }
+                    self.gather(&mut batch).await;
                     self.write(&mut batch).await;
                 }
                 () = tokio::time::sleep_until(next_log) => {
@@ -124,6 +129,19 @@ impl AuditWriter {
                     next_log = Instant::now() + HEADS;
                 }
             }
+        }
+    }
+
+    /// Adds rows that follow soon to a batch for which nobody waits.
+    async fn gather(&mut self, batch: &mut Vec<Waiting>) {
+        if batch.iter().any(|waiting| waiting.stored.is_some()) {
+            return;
+        }
+        tokio::time::sleep(GATHER).await;
+        while batch.len() < BATCH
+            && let Ok(row) = self.rows.try_recv()
+        {
+            batch.push(row);
         }
     }
 
@@ -167,14 +185,19 @@ impl AuditWriter {
         let mut head = self.head.clone();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let now = i64::try_from(now).unwrap_or(i64::MAX);
-        let mut statements = Vec::with_capacity(rows.len());
-        for row in rows {
-            let next = head.with(now, row);
-            let sql = "INSERT INTO audit (chain, sequence, stored_at, previous, hash, document) VALUES ($1, $2, $3, $4, $5, $6)";
-            let insert = sqlx::query(sql).bind(next.chain.clone()).bind(number(next.sequence)).bind(now);
-            statements.push(insert.bind(head.hash.clone()).bind(next.hash.clone()).bind(row.clone()));
-            head = next;
-        }
+        let statements = rows.chunks(ROWS).map(|rows| {
+            let sql = "INSERT INTO audit (chain, sequence, stored_at, previous, hash, document) VALUES";
+            let statement =
+                sqlx::query(AssertSqlSafe(format!("{sql} {}", places(rows.len(), 6)))).persistent(rows.len() == 1);
+            rows.iter().fold(statement, |statement, row| {
+                let next = head.with(now, row);
+                let statement = statement.bind(next.chain.clone()).bind(number(next.sequence)).bind(now);
+                let statement = statement.bind(head.hash.clone()).bind(next.hash.clone()).bind(row.clone());
+                head = next;
+                statement
+            })
+        });
+        let statements = statements.collect();
         self.connections.transaction(statements).await?;
         Ok(head)
     }

@@ -6,6 +6,8 @@ use serde_json::value::RawValue;
 use sqlx::any::AnyPoolOptions;
 use sqlx::{AnyConnection, AnyPool, AssertSqlSafe, ConnectOptions, Connection, Row};
 
+use tokio::sync::Mutex;
+
 use super::error::StoreError;
 use super::migrations;
 use super::statements::{Statement, select};
@@ -25,6 +27,9 @@ const PAGE: u64 = 4096;
 pub(super) struct Connections {
     pub(super) target: StoreTarget,
     pub(super) pool: AnyPool,
+    /// Held during a write to a SQLite file, which takes one at a time: a second connection would look in vain at growing
+    /// intervals.
+    writing: Mutex<()>,
 }
 
 impl Connections {
@@ -49,7 +54,9 @@ impl Connections {
                 }
             })
         });
-        Ok(Self { pool: options.connect_lazy_with(target.options()?), target })
+        // A file is there; a server can have closed the connection meanwhile.
+        let options = options.test_before_acquire(target.dialect() == Dialect::Postgres);
+        Ok(Self { pool: options.connect_lazy_with(target.options()?), target, writing: Mutex::default() })
     }
 
     /// Connects, and migrates the tables to the last version.
@@ -75,8 +82,19 @@ impl Connections {
     /// Runs statements in one transaction. A connection on which that fails is closed: after a write that failed, SQLite can
     /// keep the lock of the transaction, and every later write would find the database locked.
     pub(super) async fn transaction(&self, statements: Vec<Statement>) -> Result<(), StoreError> {
+        let _writing = match self.target.dialect() {
+            Dialect::Sqlite => Some(self.writing.lock().await),
+            Dialect::Postgres => None,
+        };
         let mut connection = self.pool.acquire().await.map_err(|why| self.error(&why))?;
         let run = async {
+            // One statement is a transaction by itself.
+            if statements.len() == 1 {
+                for statement in statements {
+                    statement.execute(&mut *connection).await?;
+                }
+                return Ok(());
+            }
             let mut transaction = connection.begin().await?;
             for statement in statements {
                 statement.execute(&mut *transaction).await?;

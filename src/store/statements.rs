@@ -85,15 +85,19 @@ pub(super) fn table(kind: RecordKind) -> &'static str {
     }
 }
 
-/// Returns the statement that inserts rows of one kind. Rows that the table has already are left out, because it is not
-/// known of a failed statement whether it was executed.
-pub(super) fn insert(kind: RecordKind, rows: Vec<TableRow>) -> Statement {
-    let width = COLUMNS.len();
-    let values = (0..rows.len()).map(|row| {
+/// Returns the places of the values of so many rows of this width, for `VALUES`.
+pub(super) fn places(rows: usize, width: usize) -> String {
+    let values = (0..rows).map(|row| {
         let places: Vec<_> = (1..=width).map(|place| format!("${}", row * width + place)).collect();
         format!("({})", places.join(", "))
     });
-    let values = values.collect::<Vec<_>>().join(", ");
+    values.collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the statement that inserts rows of one kind. Rows that the table has already are left out, because it is not
+/// known of a failed statement whether it was executed.
+pub(super) fn insert(kind: RecordKind, rows: Vec<TableRow>) -> Statement {
+    let values = places(rows.len(), COLUMNS.len());
     let sql =
         format!("INSERT INTO {} ({}) VALUES {values} ON CONFLICT (id) DO NOTHING", table(kind), COLUMNS.join(", "));
     let is_kept = rows.len() == 1;

@@ -20,6 +20,8 @@ use crate::domain::history::RecordKind;
 const BATCH: usize = 500;
 /// The maximum number of rows in one statement.
 const ROWS: usize = 50;
+/// How long rows are gathered before they are written: a transaction costs more than many rows of it.
+pub(super) const GATHER: Duration = Duration::from_millis(25);
 /// How long to wait after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 /// How often a failure that lasts is logged.
@@ -57,7 +59,11 @@ impl Writer {
         loop {
             tokio::select! {
                 rows = self.rows.recv_many(&mut batch, BATCH) => {
-                    if rows == 0 || !self.write(&batch).await {
+                    if rows == 0 {
+                        return;
+                    }
+                    self.gather(&mut batch).await;
+                    if !self.write(&batch).await {
                         return;
                     }
                     self.counts.written(&batch);
@@ -70,6 +76,19 @@ impl Writer {
                     }
                 }
             }
+        }
+    }
+
+    /// Adds rows that follow soon to a batch.
+    async fn gather(&mut self, batch: &mut Vec<QueuedRow>) {
+        tokio::select! {
+            () = tokio::time::sleep(GATHER) => {}
+            () = self.stop.cancelled() => {}
+        }
+        while batch.len() < BATCH
+            && let Ok(row) = self.rows.try_recv()
+        {
+            batch.push(row);
         }
     }
 
