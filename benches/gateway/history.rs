@@ -87,7 +87,7 @@ pub async fn run() -> Result<Outcome> {
     let admin = Admin { client: HttpClient::builder(TokioExecutor::new()).build_http(), port };
     let tool = client::wait_for_tool(&endpoint, era, "echo", Some(&process)).await?;
     let mut caller = Client::open(&endpoint, era).await?;
-    let body = caller.call_body(1, &tool, r#"{"text":"a"}"#);
+    let body = caller.call_body(1, &tool, r#"{"text":"a","nonce":"1"}"#);
     caller.call(&tool, body).await?;
     let newest = multiply(&admin, &scratch.path().join("history.state/history.db")).await?;
     eprintln!("{ROWS} calls in the history");
