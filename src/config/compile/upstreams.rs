@@ -45,7 +45,25 @@ pub(super) fn compile(
         };
         plans.insert(place.min(plans.len()), UpstreamPlan { enabled, ..form });
     }
+    for plan in plans.iter_mut().filter(|plan| !may_exchange(inputs, gateway, plan)) {
+        let message = "tokens of users are exchanged for servers of the gateway's own namespace, or at an issuer whose tokens the \
+                       gateway accepts: set oauth.issuer to one of spec.authentication.jwt of the MCPGateway. Its calls are refused";
+        let object = id(Kind::MCPUpstream, &plan.key);
+        problems.push(Problem::error(Reason::RefNotPermitted, object, "spec.external.oauth.tokenExchange", message));
+        *plan = UpstreamPlan { transport: TransportPlan::None, ..refusing(plan, Reason::RefNotPermitted, message) };
+    }
     plans
+}
+
+/// Whether the upstream gets no tokens of users, or may have them sent where it says. Otherwise, whoever writes an upstream could
+/// collect the tokens by which users are known to the gateway.
+fn may_exchange(inputs: &Inputs, gateway: &ObjectKey, plan: &UpstreamPlan) -> bool {
+    let TransportPlan::External { oauth: Some(oauth), .. } = &plan.transport else { return true };
+    let accepted = inputs.gateway.iter().flat_map(|gateway| &gateway.plan.authentication.jwt);
+    let mut issuers = accepted.map(|jwt| &*jwt.issuer);
+    oauth.exchange.is_none()
+        || plan.key.namespace == gateway.namespace
+        || oauth.issuer.as_deref().is_some_and(|issuer| issuers.any(|known| known == issuer))
 }
 
 /// Returns the previous forms of upstreams that are now invalid, with their positions. Upstreams that the gateway no

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::compile::restrictions;
-use crate::domain::plan::Revoked;
+use crate::domain::plan::{ExchangePlan, JwtPlan, OAuthPlan, Revoked};
 use crate::domain::reason::Reason;
 
 fn served(plan: &Plan) -> Vec<String> {
@@ -192,4 +192,49 @@ fn nothing_is_sent_to_somebody_elses_server_whatever_else_is_wrong_and_in_whatev
     }
     inputs.managed.insert(key, Ok("http://up-mcp.default.svc:1/mcp".to_owned()));
     assert_eq!(restrictions(&inputs, &plan).revoked, [], "it is ours again");
+}
+
+#[test]
+fn tokens_of_users_go_to_no_issuer_that_another_namespace_chooses() {
+    let mut inputs = folder();
+    let exchanging = |name: &str, issuer: Option<&str>| {
+        let mut exchanging = upstream(name);
+        let oauth = OAuthPlan {
+            issuer: issuer.map(str::to_owned),
+            token_url: issuer.is_none().then(|| "https://elsewhere.test/token".to_owned()),
+            client_id: "gateway".to_owned(),
+            scopes: Vec::new(),
+            resource: String::new(),
+            exchange: Some(ExchangePlan { audience: None }),
+        };
+        let TransportPlan::External { url, headers, tls, .. } = TransportPlan::at("http://127.0.0.1:1/mcp") else {
+            panic!()
+        };
+        exchanging.plan.transport = TransportPlan::External { url, headers, tls, oauth: Some(Box::new(oauth)) };
+        exchanging
+    };
+    let login = "https://login.test";
+    gateway(&mut inputs).plan.authentication.jwt = vec![JwtPlan {
+        issuer: login.to_owned(),
+        audiences: vec!["a".to_owned()],
+        algorithms: vec!["ES256".to_owned()],
+        jwks_uri: None,
+        jwks_ref: None,
+        jwks: None,
+        refresh_seconds: 1,
+        subject_claim: "sub".to_owned(),
+        groups_claim: "groups".to_owned(),
+        skew_seconds: 0,
+    }];
+    gateway(&mut inputs).upstreams.namespaces = Namespaces::All;
+    let names = ["default/own", "team/ours", "team/theirs", "team/anywhere"];
+    let issuers = [None, Some(login), Some("https://other.test"), None];
+    inputs.upstreams = names.into_iter().zip(issuers).map(|(name, issuer)| exchanging(name, issuer)).collect();
+    inputs.upstreams.iter_mut().for_each(|upstream| upstream.share_with = Some(Namespaces::All));
+    let told = ["theirs", "anywhere"]
+        .map(|name| format!("RefNotPermitted MCPUpstream team/{name} spec.external.oauth.tokenExchange"));
+    let plan = check(&inputs, None, &told.each_ref().map(String::as_str));
+    let refuses = |name: &str| plan.upstream(name).is_some_and(|plan| plan.refusing.is_some());
+    assert_eq!(["own", "ours", "theirs", "anywhere"].map(refuses), [false, false, true, true]);
+    assert_eq!(plan.upstream("theirs").unwrap().transport, TransportPlan::None);
 }
