@@ -6,6 +6,15 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+macro_rules! http_url {
+    () => {
+        concat!(
+            r"^https?://([^\s/?#@]+@)?(\[[0-9A-Fa-f:.]+\]|[^\s/?#@:\[\]]+)",
+            r"(:(6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5]?[0-9]{1,4}))?([/?#][^\s]*)?$"
+        )
+    };
+}
+
 /// Pattern of object names and of words that become label values.
 pub const DNS_LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 /// Pattern of the names of Secrets, ConfigMaps and claims (RFC 1123, subdomain).
@@ -15,10 +24,9 @@ pub const DATA_KEY: &str = "^[-._a-zA-Z0-9]+$";
 /// Pattern of label values.
 pub const LABEL_VALUE: &str = "^(([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9])?$";
 /// Pattern of HTTP and HTTPS URLs: perhaps a user, a host or an IP address, perhaps a port of at most 65535, and the rest.
-pub const HTTP_URL: &str = concat!(
-    r"^https?://([^\s/?#@]+@)?(\[[0-9A-Fa-f:.]+\]|[^\s/?#@:\[\]]+)",
-    r"(:(6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5]?[0-9]{1,4}))?([/?#][^\s]*)?$"
-);
+pub const HTTP_URL: &str = http_url!();
+/// Pattern of such URLs and of the empty string.
+pub const HTTP_URL_OR_NONE: &str = concat!("^$|", http_url!());
 /// Pattern of HTTPS URLs, and of HTTP URLs whose host is this machine.
 pub const SECURE_URL: &str = r"^(https://[^\s@]+|http://(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?(/[^\s]*)?)$";
 /// Pattern of scopes (RFC 6749, 3.3).

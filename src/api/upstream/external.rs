@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::shared::{KeyRef, LocalRef, ValueFrom};
-use crate::api::values::{HEADER_NAME, HEADER_VALUE, HTTP_URL};
+use crate::api::values::{HEADER_NAME, HEADER_VALUE, HTTP_URL, HTTP_URL_OR_NONE};
 
 /// A server at a URL (document 003's sseConfig with `transport: SSE`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -118,8 +118,8 @@ pub struct OAuth {
     /// Scopes to request. Default: none.
     #[schemars(length(max = 32), inner(length(min = 1, max = 128)), extend("x-kubernetes-list-type" = "set"))]
     pub scopes: Option<Vec<String>>,
-    /// Resource indicator (RFC 8707). Default: the upstream's `url`.
-    #[schemars(length(min = 1, max = 2048), regex(pattern = HTTP_URL))]
+    /// Resource indicator (RFC 8707). Empty: none is sent, for issuers that reject it. Default: the upstream's `url`.
+    #[schemars(length(max = 2048), regex(pattern = HTTP_URL_OR_NONE))]
     pub resource: Option<String>,
     /// Exchanges the token of each user for one that the server gets with the calls of that user (RFC 8693). Lists and probes
     /// use the gateway's own token. Default: all requests use the gateway's own token.

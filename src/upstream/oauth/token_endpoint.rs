@@ -61,7 +61,8 @@ impl TokenEndpoint {
     /// Requests a token for the gateway itself.
     pub(super) async fn request(&self) -> Result<AccessToken, UpstreamError> {
         let scope = self.plan.scopes.join(" ");
-        let mut form = vec![("grant_type", "client_credentials"), ("resource", &self.plan.resource)];
+        let mut form = vec![("grant_type", "client_credentials")];
+        form.extend(resource(&self.plan));
         form.extend((!scope.is_empty()).then_some(("scope", &*scope)));
         self.post(&form, None).await
     }
@@ -74,8 +75,8 @@ impl TokenEndpoint {
             ("subject_token", of.expose()),
             ("subject_token_type", ACCESS_TOKEN),
             ("requested_token_type", ACCESS_TOKEN),
-            target(&self.plan),
         ];
+        form.extend(target(&self.plan));
         form.extend((!scope.is_empty()).then_some(("scope", &*scope)));
         self.post(&form, Some(of)).await
     }
@@ -155,9 +156,14 @@ impl TokenEndpoint {
 }
 
 /// Returns the parameter of an exchange that names the server.
-fn target(plan: &OAuthPlan) -> (&'static str, &str) {
+fn target(plan: &OAuthPlan) -> Option<(&'static str, &str)> {
     let audience = plan.exchange.as_ref().and_then(|exchange| exchange.audience.as_deref());
-    audience.map_or(("resource", &*plan.resource), |audience| ("audience", audience))
+    audience.map(|audience| ("audience", audience)).or_else(|| resource(plan))
+}
+
+/// Returns the resource indicator (RFC 8707), unless the plan has an empty one.
+fn resource(plan: &OAuthPlan) -> Option<(&'static str, &str)> {
+    Some(("resource", &*plan.resource)).filter(|(_, resource)| !resource.is_empty())
 }
 
 #[cfg(test)]
@@ -175,7 +181,7 @@ mod tests {
             resource: "https://mcp.test/mcp".into(),
             exchange: Some(ExchangePlan { audience: audience.map(str::to_owned) }),
         };
-        assert_eq!(target(&of(Some("jira"))), ("audience", "jira"));
-        assert_eq!(target(&of(None)), ("resource", "https://mcp.test/mcp"));
+        assert_eq!(target(&of(Some("jira"))), Some(("audience", "jira")));
+        assert_eq!(target(&of(None)), Some(("resource", "https://mcp.test/mcp")));
     }
 }
