@@ -48,6 +48,7 @@ mod plugin_kind;
 pub mod plugin_progress;
 pub mod ports;
 pub mod problem;
+pub mod protected_resource;
 pub mod question;
 pub mod quoted;
 pub mod raw;

@@ -6,22 +6,11 @@ use serde_json::json;
 
 use super::response::method_not_allowed;
 use crate::domain::plan::{GatewayPlan, ResourcePlan};
+use crate::domain::protected_resource::{WELL_KNOWN, metadata_path, parts};
 
-/// Where the metadata of a host is; the path of a resource can follow.
-const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
-
-/// Returns the URL of the metadata: the path of the resource comes after the well-known path (RFC 9728, 3.1).
+/// Returns the URL of the metadata.
 pub(super) fn metadata_url(plan: &ResourcePlan) -> String {
-    let (origin, path) = parts(&plan.resource);
-    format!("{origin}{WELL_KNOWN}{path}")
-}
-
-/// Splits the URL of a resource into its origin and its path, which is empty instead of `/`.
-fn parts(resource: &str) -> (&str, &str) {
-    let authority = resource.find("://").map_or(0, |at| at + 3);
-    let end = resource[authority..].find(['/', '?', '#']).map_or(resource.len(), |at| authority + at);
-    let (origin, path) = resource.split_at(end);
-    (origin, path.strip_suffix('/').unwrap_or(path))
+    format!("{}{}", parts(&plan.resource).0, metadata_path(&plan.resource))
 }
 
 /// Answers a request for the metadata; `None` if it is another request, or the gateway has none. Anybody can ask.

@@ -8,6 +8,7 @@ use super::input::WorkloadInput;
 use crate::api::gateway::inbound::ParentRef;
 use crate::controller::manifest::Manifest;
 use crate::domain::plan::ListenerPlan;
+use crate::domain::protected_resource::metadata_path;
 
 /// The member of a rule that bounds how long its requests may take.
 const TIMEOUTS: &str = "timeouts";
@@ -23,9 +24,12 @@ pub(super) fn route(input: &WorkloadInput<'_>) -> Option<Manifest<HTTPRoute>> {
     let name = input.owner.workload();
     let parents: Vec<_> = written.parent_refs.iter().map(parent).collect();
     let hosts: Vec<_> = written.hostnames.iter().flatten().map(|host| host.to_ascii_lowercase()).collect();
-    let rules: Vec<_> = prefixes(&input.listeners).into_iter().map(|found| rule(&name, found)).collect();
-    if rules.is_empty() {
-        return None;
+    let mut rules: Vec<_> = prefixes(&input.listeners).into_iter().map(|found| rule(&name, found)).collect();
+    let port = input.listeners.iter().find(|listener| listener.refusing.is_none())?.port;
+    let resource = input.spec.authentication.resource_metadata.as_ref();
+    if let Some(resource) = resource.filter(|_| !prefixes(&input.listeners).iter().any(|(prefix, _)| *prefix == "/")) {
+        // Clients look for the metadata outside of the paths of listeners (RFC 9728, 3.1).
+        rules.push(rule(&name, (&metadata_path(&resource.resource), port)));
     }
     Some(Manifest::from_json(json!({
         "apiVersion": "gateway.networking.k8s.io/v1",

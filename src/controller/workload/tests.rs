@@ -136,6 +136,11 @@ fn a_route_leads_to_each_open_listener_and_has_no_timeout() {
             "backendRefs": [{"name": "main-gateway", "port": port}], "timeouts": {"request": "0s"}})
     };
     assert_eq!(made["spec"]["rules"], json!([rule("/", 1), rule("/b", 2), rule("/c", 3)]));
+    let jwt = json!([{"issuer": "https://login.test", "audiences": ["a"]}]);
+    let metadata = json!({"jwt": jwt, "resourceMetadata": {"resource": "https://mcp.example.com/b/mcp"}});
+    let listeners = json!([{"name": "b", "port": 2, "path": "/b/mcp"}]);
+    let made = route(json!({"route": written, "listeners": listeners, "authentication": metadata})).unwrap();
+    assert_eq!(made["spec"]["rules"][1], rule("/.well-known/oauth-protected-resource/b/mcp", 2), "{made}");
     let listeners = json!([{"name": "closed", "port": 5, "tls": closed}]);
     assert_eq!(route(json!({"route": written, "listeners": listeners})), None, "it would lead nowhere");
 }
