@@ -114,12 +114,16 @@ pub(super) async fn forward_to_task(
     let ClientMessage::Request { id, method, params } = for_replica(gate, headers, body, ID_MEMBER)? else {
         return None;
     };
-    Method::parse(&method).filter(|method| method.is_of_task())?;
+    let method = Method::parse(&method).filter(|method| method.is_of_task())?;
     let era = if mean_modern_era(headers) { Era::Modern } else { Era::Legacy };
     let session = headers.get(&SESSION_HEADER).and_then(|id| id.to_str().ok()).unwrap_or_default();
     let owner = TaskOwner { identity: &requester.identity, era, session };
     let task = gate.engine.open_task(owner, &endpoint.as_engine(), &text(params.task_id?)?)?;
     let to = gate.elsewhere(gate.open_id(IdPurpose::Task, "", &task.id).ok()?.replica)?;
+    let allowed = gate.engine.check_task((&requester.identity, session), &task);
+    if let Err(error) = allowed.or_else(|error| if method == Method::CancelTask { Ok(()) } else { Err(error) }) {
+        return Some(RpcResponse::reply(id, &Reply::Error(error), era).into_response());
+    }
     let forwarding = Forwarding::request(HttpMethod::POST, endpoint, headers, body.clone(), requester);
     let forwarded = gate.forward(to, forwarding, first_answer(gate, headers)).await;
     Some(forwarded.unwrap_or_else(|why| {

@@ -115,7 +115,7 @@ impl ClientRequest<'_> {
     }
 
     async fn discover(&self) -> Reply {
-        let said = self.gate.engine.announcement(self.endpoint.as_engine()).await;
+        let said = self.gate.engine.announcement(self.endpoint.as_engine(), &self.requester.identity).await;
         let mut result = RawObject::default();
         let CacheHints { ttl_ms, cache_scope } = Caching::default().hints();
         result.set(RESULT_TYPE, to_raw(&COMPLETE));

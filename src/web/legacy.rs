@@ -155,7 +155,7 @@ async fn initialize(
         return RpcResponse::error(StatusCode::SERVICE_UNAVAILABLE, id, &error);
     }
     let version = LEGACY_VERSIONS.into_iter().find(|version| *version == asked).unwrap_or(LEGACY_VERSIONS[0]);
-    let said = gate.engine.announcement(endpoint.as_engine()).await;
+    let said = gate.engine.announcement(endpoint.as_engine(), &requester.identity).await;
     let (snapshot, now) = (gate.engine.snapshot(), gate.engine.now());
     let scope = scope(&snapshot, endpoint, requester);
     let facts = SessionFacts {

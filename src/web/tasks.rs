@@ -32,7 +32,7 @@ impl ClientRequest<'_> {
         let knows = caller.era == Era::Legacy || caller.capabilities.has_extension(TASKS);
         let facts = engine.open_task(&caller, &endpoint, &id).filter(|_| knows);
         let Some(facts) = facts else {
-            let said = engine.announcement(endpoint).await;
+            let said = engine.announcement(endpoint, &caller.identity).await;
             return Reply::Error(no_task(self.method, caller.era, knows, &said));
         };
         let responses = params.input_responses.map(|answers| answers_without_own_keys(answers).into_owned());
@@ -43,7 +43,7 @@ impl ClientRequest<'_> {
             Err(NotOpened::Foreign) => {}
             Err(NotOpened::Expired) => return Reply::Error(facts.lost()),
             Ok(run) => {
-                if let Err(error) = engine.check_task(&caller, &facts) {
+                if let Err(error) = engine.check_task((&caller.identity, &caller.session), &facts) {
                     return Reply::Error(error);
                 }
                 let Some(task) = self.gate.run_tasks.get(run.handle) else { return Reply::Error(facts.lost()) };

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::explained::AccessExplanation;
-use crate::config::access::authorize::{AccessRequest, CallContent, Decision};
+use crate::config::access::authorize::{AccessRequest, CallContent, Decision, RequestValues};
 use crate::config::access::condition_values::public_name;
 use crate::domain::digest::revision;
 use crate::domain::identity::Identity;
@@ -37,10 +37,19 @@ impl Snapshot {
 
     /// Whether a client may see an item.
     pub(crate) fn may_see(&self, caller: &Caller, route: &Route) -> bool {
-        self.linked
-            .rules
-            .as_ref()
-            .is_none_or(|rules| rules.list(&self.access_request((&*caller.identity, &*caller.session), route, None)))
+        self.shows((&caller.identity, &caller.session), route)
+    }
+
+    /// The same for a client with this identity, and the id of its session.
+    pub(crate) fn shows(&self, client: (&Identity, &str), route: &Route) -> bool {
+        let rules = self.linked.rules.as_ref();
+        rules.is_none_or(|rules| rules.list(&self.access_request(client, route, None)))
+    }
+
+    /// Whether a client may see any item of an upstream.
+    pub(crate) fn shows_any(&self, client: &Identity, upstream: usize) -> bool {
+        let mut routes = self.routes.all().iter().filter(|route| route.upstream == upstream);
+        self.linked.rules.is_none() || routes.any(|route| self.shows((client, ""), route))
     }
 
     /// Explains what the rules mean for this client and an item; `None` if there are no rules.
@@ -74,6 +83,7 @@ impl Snapshot {
             labels: &upstream.labels,
             method: kind.used_by(),
             call,
+            values: RequestValues::default(),
         }
     }
 }

@@ -57,10 +57,12 @@ impl Engine {
 }
 
 impl Engine {
-    /// Takes a change of a resource. While texts of the upstream are withheld, clients are told which of the resources that
-    /// they subscribed to changed, and not which part of it, because the server chooses how that is called.
+    /// Takes a change of a resource. While texts of the upstream are withheld, or rules decide what each client sees, clients are told which of the
+    /// resources that they subscribed to changed, and not which part of it, because the server chooses how that is called.
     pub(crate) fn take_update(&self, upstream: &ObjectKey, uri: &str) {
-        self.state.subscribers.tell(upstream, uri, !self.snapshot().withholds(upstream));
+        let snapshot = self.snapshot();
+        let shows_parts = !snapshot.withholds(upstream) && snapshot.linked.rules.is_none();
+        self.state.subscribers.tell(upstream, uri, shows_parts);
     }
 }
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::notes;
-use crate::config::access::authorize::AccessRequest;
+use crate::config::access::authorize::{AccessRequest, RequestValues};
 use crate::config::nearest::hint;
 use crate::domain::identity::Identity;
 use crate::domain::ids::Kind;
@@ -345,6 +345,7 @@ fn explain_unlisted(
         labels,
         method: asked.kind.used_by(),
         call: None,
+        values: RequestValues::default(),
     })))
 }
 

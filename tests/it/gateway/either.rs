@@ -53,7 +53,11 @@ pub async fn clients(url: &str) -> [Client; 2] {
 
 /// A client of each era with these capabilities.
 pub async fn clients_with(url: &str, capabilities: &Value) -> [Client; 2] {
-    let http = Http::new();
+    clients_of(Http::new(), url, capabilities).await
+}
+
+/// The same with this client of HTTP.
+pub async fn clients_of(http: Http, url: &str, capabilities: &Value) -> [Client; 2] {
     let legacy = http.initialize_with(url, capabilities).await;
     [Client::Legacy(legacy), Client::Modern(http, url.to_owned(), capabilities.clone())]
 }

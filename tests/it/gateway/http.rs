@@ -97,7 +97,7 @@ impl Session {
 
 /// A client that keeps its connections.
 #[derive(Clone)]
-pub struct Http(Client<HttpsConnector<HttpConnector>, Full<Bytes>>);
+pub struct Http(Client<HttpsConnector<HttpConnector>, Full<Bytes>>, Option<String>);
 
 impl Http {
     pub fn new() -> Self {
@@ -117,7 +117,21 @@ impl Http {
         let config = ClientConfig::builder_with_provider(default_provider().into());
         let config = config.with_safe_default_protocol_versions().unwrap().with_root_certificates(roots);
         let https = HttpsConnectorBuilder::new().with_tls_config(config.with_no_client_auth()).https_or_http();
-        Self(Client::builder(TokioExecutor::new()).build(https.enable_http1().wrap_connector(connector)))
+        Self(Client::builder(TokioExecutor::new()).build(https.enable_http1().wrap_connector(connector)), None)
+    }
+
+    /// A client that sends this token with each request.
+    pub fn bearing(token: &str) -> Self {
+        Self(Self::new().0, Some(format!("Bearer {token}")))
+    }
+
+    fn request(&self, method: Method, url: &str, headers: &[(&str, &str)], body: Bytes) -> Request<Full<Bytes>> {
+        let own = self.1.as_deref().map(|bearer| ("authorization", bearer));
+        let mut request = Request::builder().method(method).uri(url);
+        for (name, value) in headers.iter().copied().chain(own) {
+            request = request.header(name, value);
+        }
+        request.body(Full::new(body)).unwrap()
     }
 
     /// A client at this address of this machine.
@@ -140,11 +154,7 @@ impl Http {
         headers: &[(&str, &str)],
         body: impl Into<Bytes>,
     ) -> Result<Answer, hyper_util::client::legacy::Error> {
-        let mut request = Request::builder().method(method).uri(url);
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let response = self.0.request(request.body(Full::new(body.into())).unwrap()).await?;
+        let response = self.0.request(self.request(method, url, headers, body.into())).await?;
         let (parts, body) = response.into_parts();
         let body = body.collect().await.unwrap().to_bytes();
         Ok(Answer {
@@ -167,11 +177,7 @@ impl Http {
         headers: &[(&str, &str)],
         body: impl Into<Bytes>,
     ) -> Response<Incoming> {
-        let mut request = Request::builder().method(method).uri(url);
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        self.0.request(request.body(Full::new(body.into())).unwrap()).await.unwrap()
+        self.0.request(self.request(method, url, headers, body.into())).await.unwrap()
     }
 
     /// Begins a session of the legacy era.

@@ -7,10 +7,12 @@ use hyper::body::Incoming;
 use serde_json::{Value, json};
 
 use super::super::asked::question;
-use super::super::either::{Client, clients_with};
+use super::super::either::{Client, clients_of, clients_with};
 use super::super::harness::{Folder, Gateway, SOON};
 use super::super::http::Http;
+use super::super::identity::issuer::{KeyServer, SigningKey};
 use super::super::invocations::Admin;
+use super::super::manifests::object;
 use super::super::parts::{SDKS, chain, plugin, until};
 use super::super::replicas::{KEY, at};
 use super::{alone, pipeline, tools};
@@ -230,18 +232,29 @@ async fn the_task_of_a_run_belongs_to_its_client_and_is_offered_in_each_era() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_replica_leads_to_the_task_of_a_run() {
-    let (folder, keys) = (Folder::with(&pipeline("alone", WORK, "")), Folder::new());
+    // The replica that has the task knows only by the other one that the client is of the staff.
+    let key = SigningKey::new("one");
+    let issuer = KeyServer::start(&[&key]);
+    let rules = json!({"rules": [{"name": "staff", "effect": "Allow", "when": r#""staff" in identity.groups"#}]});
+    let spec = json!({"authentication": issuer.authentication(), "authorization": rules});
+    let manifests = pipeline("alone", WORK, "") + "\n---\n" + &object("MCPGateway", "main", &spec).to_string();
+    let (folder, keys) = (Folder::with(&manifests), Folder::new());
     keys.write("key", KEY);
     let file = keys.path().join("key");
     let start = || Gateway::start_with(&folder, &["--seal-key-file", file.to_str().unwrap()]);
     let replicas = [start(), start()];
+    let of = |groups: Value| Http::bearing(&key.token(&json!({ "groups": groups })));
+    let staff = of(json!(["staff"]));
     for replica in &replicas {
-        until("the tool is listed", async || tools(replica).await.contains(&"alone".to_owned())).await;
+        let client = Client::Modern(staff.clone(), replica.url(), knows_tasks());
+        until("the tool is listed", async || client.ask("tools/list", json!({})).await.to_string().contains("alone"))
+            .await;
     }
-    let [legacy, modern] = clients_with(&replicas[0].url(), &knows_tasks()).await;
+    let [legacy, modern] = clients_of(staff.clone(), &replicas[0].url(), &knows_tasks()).await;
     let Client::Legacy(session) = &legacy else { panic!("it has no session") };
     let there = Client::Legacy(at(session, &replicas[1]));
-    let other = Client::Modern(Http::new(), replicas[1].url(), knows_tasks());
+    let other = Client::Modern(staff.clone(), replicas[1].url(), knows_tasks());
+    let guest = Client::Modern(of(json!([])), replicas[1].url(), knows_tasks());
     let in_session = async {
         let id = id_of(&legacy, &begin(&legacy, json!({"asks": true})).await);
         until_status(&there, &id, "input_required").await;
@@ -251,6 +264,8 @@ async fn another_replica_leads_to_the_task_of_a_run() {
         let id = id_of(&modern, &begin(&modern, json!({"ms": LONG, "text": "x"})).await);
         let state = until_status(&other, &id, "completed").await;
         assert_eq!(state["result"]["structuredContent"]["text"], "x", "{state}");
+        let gone = guest.ask("tasks/get", id.clone()).await;
+        assert_eq!(gone["error"]["data"]["reason"], "TaskGone", "the same subject, who has lost the right: {gone}");
         id
     };
     let ((), id) = tokio::join!(in_session, without);
