@@ -109,6 +109,7 @@ impl ClientRequest<'_> {
         tokio::select! {
             () = self.report(&filter, lists, &mailbox) => {}
             () = self.gate.shutdown.cancelled() => {}
+            () = self.requester.until_proved_again() => {}
         }
         let mut result = RawObject::default();
         result.set(RESULT_TYPE, to_raw(&COMPLETE));

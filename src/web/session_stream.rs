@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use serde_json::json;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -72,7 +72,7 @@ pub(super) async fn open_stream(
         let event = told.next().await?;
         Some((Ok::<_, Infallible>(event), (told, home_told)))
     });
-    event_stream(Body::from_stream(events))
+    event_stream(Body::from_stream(events.take_until(requester.until_proved_again())))
 }
 
 /// Returns the notification for a notice.

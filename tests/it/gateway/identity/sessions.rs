@@ -1,11 +1,12 @@
 //! What belongs to one client is of no use to another.
 
+use http_body_util::BodyExt;
 use hyper::Method;
 use serde_json::{Value, json};
 
 use super::issuer::{KeyServer, SigningKey};
 use super::{Http, JSON, ask};
-use crate::gateway::harness::{Folder, Gateway};
+use crate::gateway::harness::{Folder, Gateway, SOON};
 use crate::gateway::manifests::{object, raw_server, yaml};
 
 #[tokio::test]
@@ -72,4 +73,27 @@ async fn sessions(gateway: &Gateway, [ann, bob]: [&str; 2]) {
     }
     let anonymous = ask(&gateway.url(), "tools/list", None, &json!({}), &[]).await;
     assert_eq!(anonymous.status, 401);
+}
+
+/// A stream of notifications ends with the token of its client, which opens it again with a new one.
+#[tokio::test]
+async fn a_stream_lasts_no_longer_than_the_token_of_its_client() {
+    let key = SigningKey::new("one");
+    let keys = KeyServer::start(&[&key]);
+    let mut authentication = keys.authentication();
+    authentication["jwt"][0]["clockSkewSeconds"] = json!(0);
+    let spec = json!({ "authentication": authentication });
+    let folder = Folder::with(&yaml(&[object("MCPGateway", "main", &spec), raw_server("raw", &[])]));
+    let gateway = Gateway::start(&folder);
+    let soon = jsonwebtoken::get_current_timestamp() + 2;
+    let session = Http::bearing(&key.token(&json!({"exp": soon}))).initialize(&gateway.url()).await;
+    let stream = session.http.open(Method::GET, &gateway.url(), &session.headers(), "").await;
+    assert_eq!(stream.status(), 200);
+    let ended = tokio::time::timeout(SOON, stream.into_body().collect()).await;
+    assert!(ended.is_ok_and(|body| body.is_ok()), "the stream goes on after its token has expired");
+    let url = gateway.url();
+    let headers = [JSON[0], ("accept", "text/event-stream"), ("mcp-session-id", &*session.id)];
+    let again = async |token: &str| Http::bearing(token).open(Method::GET, &url, &headers, "").await.status().as_u16();
+    assert_eq!(again(&key.token(&json!({"exp": soon}))).await, 401);
+    assert_eq!(again(&key.token(&json!({}))).await, 200);
 }
