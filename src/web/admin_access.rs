@@ -14,6 +14,7 @@ use futures_util::future::BoxFuture;
 
 use super::access;
 use super::admin_query::AdminError;
+use crate::domain::identity::{Identity, IdentityMethod};
 use crate::domain::ports::{Credential, Unproved};
 use crate::engine::Engine;
 use crate::transport::Peer;
@@ -81,10 +82,21 @@ async fn admit_peer(peer: Option<&Peer>, parts: &Parts, access: &AdminAccess) ->
         Err(_) if authenticates => {
             let credentials = access.engine.credentials();
             let proved = credentials.prove(&snapshot.linked.admin_methods, Credential::Bearer(token)).await;
-            proved.map(drop).map_err(unproved)
+            let namespace = &snapshot.plan().gateway.key.namespace;
+            proved.map_err(unproved).and_then(|identity| check_account(&identity, namespace))
         }
         Err(why) => Err(not_accepted(&why)),
     }
+}
+
+/// Checks that a service account is of the gateway's namespace: any pod of a cluster can have a token for any audience.
+fn check_account(identity: &Identity, namespace: &str) -> Result<(), Response> {
+    let is_here = identity.subject.starts_with(&format!("system:serviceaccount:{namespace}:"));
+    if identity.method != IdentityMethod::TokenReview || is_here {
+        return Ok(());
+    }
+    let subject = &identity.subject;
+    Err(forbidden(&format!("{subject} may not use this admin API: only service accounts of namespace {namespace} may")))
 }
 
 fn unproved(why: Unproved) -> Response {
