@@ -88,7 +88,7 @@ fn is_own(headers: &HeaderMap, origin: &HeaderValue, listener: &ListenerPlan) ->
 pub(super) fn allow_page<B>(response: &mut Response<B>, origin: HeaderValue) {
     let headers = response.headers_mut();
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("Mcp-Session-Id"));
+    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("Mcp-Session-Id, WWW-Authenticate"));
     headers.append(header::VARY, HeaderValue::from_static("Origin"));
 }
 

@@ -99,7 +99,8 @@ pub(super) async fn authenticate(
 /// Says what a client without credentials has to send.
 fn needed(gateway: &GatewayPlan, key_header: Option<&str>) -> String {
     let of_key = key_header.map(|header| format!("an API key: send `{header}: KEY`"));
-    let takes_bearers = key_header.is_none() || !gateway.authentication.jwt.is_empty();
+    let methods = &gateway.authentication;
+    let takes_bearers = key_header.is_none() || !methods.jwt.is_empty() || methods.token_review.is_some();
     let of_token = takes_bearers.then(|| "a token: send `Authorization: Bearer TOKEN`".to_owned());
     let all: Vec<_> = of_token.into_iter().chain(of_key).collect();
     format!("this gateway needs {}", all.join(", or "))

@@ -178,6 +178,9 @@ async fn serve(gate: &Arc<ListenerContext>, mut request: Request) -> Response {
         let why = "this gateway sent the request itself: the URL of one of its upstreams leads back to it";
         return refuse(StatusCode::LOOP_DETECTED, why);
     }
+    if access::is_preflight(request.method(), request.headers()) {
+        return access::preflight(request.headers());
+    }
     if let Some(metadata) = protected_resource::answer(&plan.gateway, request.method(), request.uri().path()) {
         return metadata;
     }
@@ -186,9 +189,6 @@ async fn serve(gate: &Arc<ListenerContext>, mut request: Request) -> Response {
         (None, None) => return refuse(StatusCode::NOT_FOUND, format!("MCP is spoken at {}", listener.path)),
         (None, Some(endpoint)) => endpoint,
     };
-    if access::is_preflight(request.method(), request.headers()) {
-        return access::preflight(request.headers());
-    }
     let (headers, query) = (request.headers(), request.uri().query());
     let identity = match request.extensions().get().map(SentRequest::identity) {
         // The replica that forwards the request has checked who sent it.
