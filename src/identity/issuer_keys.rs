@@ -103,12 +103,13 @@ impl IssuerKeys {
         if self.given.1 || asked.is_some_and(|asked| asked.elapsed() < ASK_AGAIN) {
             return;
         }
-        *asked = Some(Instant::now());
         match fetch::keys(&self.issuer, self.jwks_uri.as_deref()).await {
             Ok(keys) => {
                 self.fetched.store(Some(Arc::new(FetchedKeys { keys: Arc::new(keys), at: Instant::now() })));
             }
             Err(why) => tracing::warn!(issuer = self.issuer, "the keys of an issuer of tokens cannot be read: {why}"),
         }
+        // Requests that waited meanwhile do not try once more, one after another.
+        *asked = Some(Instant::now());
     }
 }
