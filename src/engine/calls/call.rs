@@ -174,7 +174,8 @@ impl Engine {
             return Some(self.refused(request.kind, Denial::refused(None, refusal)));
         }
         recorder.traces.begin(request.kind.used_by(), call.item.chains());
-        if call.item.reads_arguments()
+        let rules = call.snapshot.linked.rules.as_ref();
+        if (call.item.reads_arguments() || rules.is_some_and(|rules| rules.read_calls()))
             && let Some(steps) = doubled_key(&call.content)
         {
             return Some(CallEnd::doubled_argument(request.kind, &steps));
