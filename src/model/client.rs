@@ -14,7 +14,7 @@ use tracing::Span;
 use crate::domain::causes::causes;
 use crate::domain::model::ModelRequest;
 use crate::telemetry::trace_context::members_of;
-use crate::transport::outbound::{Connector, OutboundSettings, TlsSettings, authorization, connector};
+use crate::transport::outbound::{AddressGuard, Connector, OutboundSettings, TlsSettings, authorization, connector};
 
 /// How long an endpoint has to take a connection.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -89,7 +89,9 @@ fn unreachable(why: &str) -> String {
 }
 
 fn new_client(tls: Option<TlsSettings<'_>>) -> Result<HttpClient, String> {
-    let connector = connector(OutboundSettings { tls, connect_timeout: Some(CONNECT), ..OutboundSettings::default() })?;
+    // The author of a pipeline chooses the URL.
+    let (connect_timeout, guard) = (Some(CONNECT), Some(AddressGuard::default()));
+    let connector = connector(OutboundSettings { tls, connect_timeout, guard, ..OutboundSettings::default() })?;
     let mut builder = Client::builder(TokioExecutor::new());
     Ok(builder.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE).build(connector))
 }
