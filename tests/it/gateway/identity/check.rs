@@ -12,14 +12,16 @@ use crate::gateway::manifests::{object, raw_server, yaml};
 fn folder(keys: &KeyServer, header: Option<&str>) -> Folder {
     let mut authentication = keys.authentication();
     authentication["apiKeys"] =
-        json!({"header": header, "secretRefs": [{"name": "keys"}], "groups": {"ci": ["robots"]}});
+        json!({"header": header, "secretRefs": [{"name": "keys"}], "subjects": [{"name": "ci", "groups": ["robots"]}]});
     let rules = json!({"rules": [
         {"name": "staff", "effect": "Allow", "when": r#""staff" in identity.groups"#},
         {"name": "readers", "effect": "Allow", "scopes": ["mcp.read"], "when": r#"identity.subject == "bob""#},
+        {"name": "not-joe", "effect": "Deny", "when": r#"identity.subject == "joe""#},
         {"name": "by-path", "effect": "Allow", "when": r#"identity.subject == "eve" && call.arguments.path == "/open""#},
     ]});
     let spec = json!({"authentication": authentication, "authorization": rules});
     let folder = Folder::with(&yaml(&[object("MCPGateway", "main", &spec), raw_server("raw", &[])]));
+    std::fs::create_dir_all(folder.path().join("secrets/keys")).unwrap();
     folder.write("secrets/keys/ci", "key-of-ci-0123456789");
     folder
 }
@@ -44,10 +46,10 @@ fn a_credential_is_checked_as_a_gateway_does_and_the_rules_decide() {
     let folder = folder(&keys, Some("x-key"));
     for (claims, allowed, decision) in [
         (json!({"groups": ["staff"]}), json!(true), "allowed by the rule staff"),
-        (json!({"sub": "bob"}), json!(false), "refused: the rule readers needs the scopes mcp.read"),
+        (json!({"sub": "bob"}), json!(null), "listed; the rule by-path decides at the call"),
         (json!({"sub": "bob", "scope": "mcp.read"}), json!(true), "allowed by the rule readers"),
         (json!({"sub": "eve"}), json!(null), "listed; the rule by-path decides at the call"),
-        (json!({"sub": "joe"}), json!(false), "unknown to the client: no rule allows it"),
+        (json!({"sub": "joe"}), json!(false), "denied by the rule not-joe"),
     ] {
         let (found, is_success) = checked(&folder, &["--token", &key.token(&claims)]);
         assert_eq!((&found["accepted"], &found["method"]), (&json!(true), &json!("jwt")), "{found}");
@@ -57,7 +59,7 @@ fn a_credential_is_checked_as_a_gateway_does_and_the_rules_decide() {
             "{found}"
         );
         assert_eq!(is_success, allowed != json!(false), "{found}");
-        assert_eq!(found["access"]["rules"].as_array().unwrap().len(), 3, "{found}");
+        assert_eq!(found["access"]["rules"].as_array().unwrap().len(), 4, "{found}");
     }
     let (found, _) = checked(&folder, &["--api-key", "key-of-ci-0123456789"]);
     assert!(found["subject"] == "ci" && found["groups"] == json!(["robots"]), "{found}");
@@ -111,6 +113,6 @@ fn explain_says_of_manifests_what_the_rules_mean_for_a_client() {
         said.contains("ann: allowed by the rule staff\n  Allow staff: applies\n  Allow readers: does not apply\n"),
         "{said}"
     );
-    assert!(explain("subject=joe").contains("joe: unknown to the client: no rule allows it"));
+    assert!(explain("subject=joe").contains("joe: denied by the rule not-joe"));
     assert!(explain("joe").contains("is not of the form subject=NAME"));
 }

@@ -3,7 +3,7 @@
 mod admin;
 mod canaries;
 mod check;
-mod issuer;
+pub(super) mod issuer;
 mod keys;
 mod logins;
 mod page;
