@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::args::{AuthArgs, AuthCheckArgs, AuthCommand};
+use super::args::{AuthArgs, AuthCommand};
 use super::explain::access;
 use super::formats::ResultFormat;
 use super::output::{harmless, print_line, say};
-use super::validate::directory;
+use super::validate::{directory, line};
 use crate::domain::identity::Identity;
 use crate::domain::method::Method;
 use crate::domain::plan::Plan;
@@ -26,8 +26,10 @@ const MAX_INPUT: u64 = 1 << 16;
 pub async fn auth(args: AuthArgs) -> anyhow::Result<ExitCode> {
     let AuthCommand::Check(args) = args.command;
     let sent = args.token.as_ref().or(args.api_key.as_ref()).map(|value| read(value)).transpose()?;
-    let CompiledManifests { plan, problems, secrets, .. } =
+    let CompiledManifests { plan, problems, secrets, located, .. } =
         directory(args.files.clone(), args.options)?.read(None).await?;
+    // What is not accepted has no effect here, as in a gateway.
+    located.iter().filter(|located| located.problem.is_error()).for_each(|located| say(&line(located)));
     let credential = sent.as_deref().map(|sent| match args.api_key {
         Some(_) => Credential::ApiKey(sent),
         None => Credential::Bearer(sent),
