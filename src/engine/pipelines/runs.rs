@@ -112,13 +112,34 @@ pub(crate) struct RunEntry(Mutex<RunState>);
 #[derive(Debug)]
 struct RunState {
     run: Run,
-    /// Gives an answer to the question that waits.
-    answers: Option<oneshot::Sender<Box<RawValue>>>,
+    /// The questions that wait, oldest first.
+    waiting: Vec<WaitingQuestion>,
+    /// The number of the last question.
+    asked: u64,
+}
+
+#[derive(Debug)]
+struct WaitingQuestion {
+    number: u64,
+    params: Box<RawValue>,
+    answer: oneshot::Sender<Box<RawValue>>,
+}
+
+impl RunState {
+    /// Shows the oldest question that waits, if there is one.
+    fn show_question(&mut self) {
+        self.run.question = self.waiting.first().map(|waiting| waiting.params.clone());
+        match (self.run.status, &self.run.question) {
+            (RunStatus::Working, Some(_)) => self.run.status = RunStatus::InputRequired,
+            (RunStatus::InputRequired, None) => self.run.status = RunStatus::Working,
+            _ => {}
+        }
+    }
 }
 
 impl RunEntry {
     pub(super) fn new(run: Run) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(RunState { run, answers: None })))
+        Arc::new(Self(Mutex::new(RunState { run, waiting: Vec::new(), asked: 0 })))
     }
 
     pub(super) fn begin_step(&self, name: &str, now: u64) {
@@ -146,17 +167,33 @@ impl RunEntry {
     /// Ends the run. If it has ended before, it stays as it is.
     pub(super) fn end(&self, status: RunStatus, reason: Option<Reason>, now: u64) {
         let mut state = self.state();
-        state.answers = None;
+        state.waiting.clear();
         let run = &mut state.run;
         if run.ended_at.is_none() {
             (run.status, run.reason, run.ended_at, run.question) = (status, reason, Some(now), None);
         }
     }
 
-    /// Answers the question that waits. Returns whether there is one.
+    /// Adds a question. Returns its number, and what gets the answer of [`Self::answer`].
+    fn ask(&self, params: Box<RawValue>) -> (u64, oneshot::Receiver<Box<RawValue>>) {
+        let (answer, answered) = oneshot::channel();
+        let mut state = self.state();
+        state.asked += 1;
+        let number = state.asked;
+        state.waiting.push(WaitingQuestion { number, params, answer });
+        state.show_question();
+        (number, answered)
+    }
+
+    /// Answers the oldest question that waits. Returns whether there is one.
     fn answer(&self, answer: Box<RawValue>) -> bool {
-        let answers = self.state().answers.take();
-        answers.is_some_and(|answers| answers.send(answer).is_ok())
+        let mut state = self.state();
+        if state.waiting.is_empty() {
+            return false;
+        }
+        let oldest = state.waiting.remove(0);
+        state.show_question();
+        oldest.answer.send(answer).is_ok()
     }
 
     fn state(&self) -> MutexGuard<'_, RunState> {
@@ -165,15 +202,13 @@ impl RunEntry {
 }
 
 /// A question that waits, until this is dropped.
-struct Waiting<'a>(&'a RunEntry);
+struct Waiting<'a>(&'a RunEntry, u64);
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
-        (state.answers, state.run.question) = (None, None);
-        if state.run.status == RunStatus::InputRequired {
-            state.run.status = RunStatus::Working;
-        }
+        state.waiting.retain(|waiting| waiting.number != self.1);
+        state.show_question();
     }
 }
 
@@ -193,7 +228,7 @@ impl RunTable {
         self.entry(id).map(|entry| entry.state().run.clone())
     }
 
-    /// Answers the question for which this run waits. Returns false if it waits for none.
+    /// Answers the oldest question for which this run waits. Returns false if it waits for none.
     pub fn answer(&self, id: &str, answer: Box<RawValue>) -> bool {
         self.entry(id).is_some_and(|entry| entry.answer(answer))
     }
@@ -217,13 +252,9 @@ impl RunTable {
         client: impl Future<Output = Answer>,
     ) -> Answer {
         let Some(entry) = self.entry(call) else { return client.await };
-        let (answers, mut answered) = oneshot::channel();
-        {
-            let mut state = entry.state();
-            (state.answers, state.run.status) = (Some(answers), RunStatus::InputRequired);
-            state.run.question = Some(question.params.clone().unwrap_or_else(|| to_raw(&serde_json::json!({}))));
-        }
-        let _waiting = Waiting(&entry);
+        let params = question.params.clone().unwrap_or_else(|| to_raw(&serde_json::json!({})));
+        let (number, mut answered) = entry.ask(params);
+        let _waiting = Waiting(&entry, number);
         let mut client = std::pin::pin!(client);
         tokio::select! {
             answer = &mut client => answer,
@@ -244,9 +275,8 @@ impl RunTable {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_oldest_run_that_has_ended_makes_room() {
-        let run = |id: usize| Run {
+    fn run(id: usize) -> Run {
+        Run {
             id: id.to_string(),
             pipeline: "default/p".into(),
             status: RunStatus::Working,
@@ -262,7 +292,38 @@ mod tests {
             sources: 0,
             reason: None,
             question: None,
+        }
+    }
+
+    #[test]
+    fn questions_at_the_same_time_are_shown_and_answered_in_their_order() {
+        let entry = RunEntry::new(run(1));
+        let shown = || {
+            let run = entry.state().run.clone();
+            (run.status, run.question.map(|question| question.get().to_owned()))
         };
+        let text = |text: &str| to_raw(&text);
+        let waits = |question: &str| (RunStatus::InputRequired, Some(format!("{question:?}")));
+        let (first, mut first_answer) = entry.ask(text("a"));
+        let (second, mut second_answer) = entry.ask(text("b"));
+        let (third, _third_answer) = entry.ask(text("c"));
+        let waiting = [first, second, third].map(|number| Waiting(&entry, number));
+        assert_eq!(shown(), waits("a"));
+        assert!(entry.answer(text("to a")) && first_answer.try_recv().is_ok());
+        assert_eq!(shown(), waits("b"));
+        let [first, second, third] = waiting;
+        drop(first);
+        assert_eq!(shown(), waits("b"), "one that is over takes no other with it");
+        drop(second);
+        assert_eq!(shown(), waits("c"));
+        assert!(second_answer.try_recv().is_err());
+        drop(third);
+        assert_eq!(shown(), (RunStatus::Working, None));
+        assert!(!entry.answer(text("to nobody")));
+    }
+
+    #[test]
+    fn the_oldest_run_that_has_ended_makes_room() {
         let table = RunTable::default();
         let entries: Vec<_> = (0..MAX_KEPT + 2).map(|id| RunEntry::new(run(id))).collect();
         entries[..=MAX_KEPT].iter().for_each(|entry| table.add(Arc::clone(entry)));
