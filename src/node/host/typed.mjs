@@ -1,11 +1,21 @@
 // The part of the worker's side that serves plugins of a type other than middleware: how their functions are found, and
 // what their `ctx` has besides. docs/pipelines.md describes both for authors.
 
+const HINT = ' (a default export that is a function is called as one: export functions of the plugin by name)';
+
+async function make(factory, given) {
+  try {
+    return await factory(given);
+  } catch (error) {
+    throw new TypeError(`its factory failed: ${error?.message ?? error}${HINT}`, { cause: error });
+  }
+}
+
 // Finds the plugin's functions: what `createPlugin` or a default function gives, a default object, or the exports.
 export async function loadTyped(exported, given) {
   const factory = [exported.createPlugin, exported.default].find((value) => typeof value === 'function');
-  const made = factory === undefined ? exported.default ?? exported : await factory(given);
-  if (made === null || typeof made !== 'object') throw new TypeError('its factory gave no object, so it is left out');
+  const made = factory === undefined ? exported.default ?? exported : await make(factory, given);
+  if (made === null || typeof made !== 'object') throw new TypeError(`its factory gave no object${HINT}`);
   return made;
 }
 

@@ -19,6 +19,9 @@ export const execute = () => ({ content: JSON.stringify(given) });";
 /// A step that cannot begin.
 const BROKEN_STEP: &str = "export async function initialize() { throw new Error('no such table'); }
 export const execute = () => ({ output: {} });";
+/// A step whose function is taken for a factory.
+const DEFAULT_FUNCTION: &str =
+    "export default async function execute({ arguments: { a } }) { return { output: { a } }; }";
 /// A provider that cannot begin.
 const BROKEN: &str =
     "export function initialize({ config }) { throw new Error(`no such database: ${config.database}`); }
@@ -53,7 +56,8 @@ async fn descriptor_version_and_config_reach_initialize_before_a_plugin_is_loade
         provider("kit", SHOWS, &format!("descriptor: {{version: '{version}'}}, config: {config}, pool: {{size: 1}}"))
     };
     let others = provider("broken", BROKEN, "config: {database: x}")
-        + &pipeline("uses", BROKEN_STEP, "tools: {include: [none]}");
+        + &pipeline("uses", BROKEN_STEP, "tools: {include: [none]}")
+        + &pipeline("wrong", DEFAULT_FUNCTION, "");
     let folder = Folder::with(&(kit("1.2.3", "{greeting: hello}") + &others));
     let gateway = Gateway::start(&folder);
     tools_of(&gateway, &["kit"]).await;
@@ -77,6 +81,8 @@ async fn descriptor_version_and_config_reach_initialize_before_a_plugin_is_loade
     let answer = call(&gateway, "uses", &json!({"prompt": "x"})).await;
     let text = "NotLoaded: step main: cannot be started: Error: no such table";
     assert_eq!((&answer["isError"], &answer["content"][0]["text"]), (&json!(true), &json!(text)), "{answer}");
+    let answer = call(&gateway, "wrong", &json!({"prompt": "x"})).await;
+    assert!(answer.to_string().contains("export functions of the plugin by name"), "{answer}");
 
     // Another configuration needs workers that begin with it.
     folder.write("manifests.yaml", &(kit("1.2.4", "{greeting: bye}") + &others));
