@@ -23,6 +23,8 @@ use crate::domain::reason::Reason;
 
 /// The effect of a setting that the plugin needs and that is not implemented.
 const IT_CANNOT_RUN: &str = "the plugin cannot run";
+/// The default of `pool.concurrency` of plugins that are not middleware.
+const TYPED_CONCURRENCY: u32 = 16;
 
 pub fn plugin(object: &Plugin, place: ManifestSource<'_>) -> (PluginInput, Vec<Problem>) {
     let spec = &object.spec;
@@ -55,7 +57,7 @@ pub fn plugin(object: &Plugin, place: ManifestSource<'_>) -> (PluginInput, Vec<P
         egress: egress(spec, place),
         reuse: spec.reuse.unwrap_or(false),
         encoding: encoding(spec.encoding),
-        concurrency: pool.concurrency.unwrap_or(1),
+        concurrency: pool.concurrency.unwrap_or(concurrency(spec)),
         pool_size: pool.size,
         max_executions: pool.max_executions,
         max_lifetime_seconds: pool.max_lifetime_seconds,
@@ -127,6 +129,14 @@ fn note_later(spec: &PluginSpec, findings: &mut Findings) {
 fn version(spec: &PluginSpec) -> Option<String> {
     let is_middleware = spec.r#type.is_none_or(|kind| kind == PluginType::Middleware);
     spec.descriptor.as_ref().filter(|_| !is_middleware)?.version.clone()
+}
+
+/// Returns how many calls a worker has at a time. Plugins of pipelines wait for tools, models and users most of their time.
+fn concurrency(spec: &PluginSpec) -> u32 {
+    match kind(spec.r#type).unwrap_or_default() {
+        PluginKind::Middleware => 1,
+        _ => TYPED_CONCURRENCY,
+    }
 }
 
 /// Returns the type of the plugin; `None` if this version does not implement it.

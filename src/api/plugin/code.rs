@@ -65,7 +65,7 @@ pub struct Pool {
     #[schemars(range(max = 20))]
     pub size: Option<u32>,
     /// Number of executions at the same time in one worker. More than 1 requires protocol Module and is useful if the
-    /// plugin waits for IO. Default: 1.
+    /// plugin waits for IO. Default: 1; 16 for a `type` other than middleware.
     #[schemars(range(min = 1, max = 100))]
     pub concurrency: Option<u32>,
     /// Number of executions after which a worker is replaced. Default: 100000; 1000 for protocol Once with `reuse`.

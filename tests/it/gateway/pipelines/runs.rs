@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use super::super::harness::{Folder, Gateway, run};
@@ -167,4 +168,34 @@ async fn runs_answer_answers_a_question_in_the_place_of_the_user() {
     assert_eq!((&ended["status"], &ended["question"]), (&json!("completed"), &Value::Null), "{ended}");
     let (code, shown) = said(&gateway, &["runs", "answer", &id, "--decline"]);
     assert!(code == 1 && shown.contains("waits for no answer"), "{shown}");
+}
+
+#[tokio::test]
+async fn runs_that_wait_for_their_users_leave_room_for_others() {
+    let code = "export async function execute(state, ctx) {
+      const schema = { type: 'object', properties: { name: { type: 'string' } } };
+      return { output: await ctx.ask({ message: 'Who?', schema }) };
+    }";
+    let (_folder, gateway) = alone(code, "").await;
+    let calling = join_all((0..12).map(async |id| {
+        let session = Http::new().initialize_with(&gateway.url(), &json!({"elicitation": {}})).await;
+        session.call_raw(id, "alone", r#"{"prompt": "x"}"#).await.result()
+    }));
+    let answering = async {
+        let admin = Admin::of(&gateway);
+        let mut waiting = Vec::new();
+        until("all runs wait", async || {
+            let runs = admin.get("runs?status=input_required").await;
+            waiting = runs["items"].as_array().cloned().unwrap_or_default();
+            waiting.len() == 12
+        })
+        .await;
+        for run in waiting {
+            let id = run["id"].as_str().unwrap();
+            let (code, shown) = said(&gateway, &["runs", "answer", id, r#"{"name": "Ada"}"#]);
+            assert!(code == 0, "{shown}");
+        }
+    };
+    let (results, ()) = tokio::join!(calling, answering);
+    assert!(results.iter().all(|result| result.contains("Ada")), "{results:?}");
 }
