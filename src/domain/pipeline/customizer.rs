@@ -277,6 +277,7 @@ mod tests {
             (json!({"loopBackTo": "a"}), rules::LOOP),
             (json!({"type": "planner"}), rules::AGENT_PLUGIN),
             (json!({"plugin": null}), rules::AGENT_PLUGIN),
+            (json!({"type": "reflector", "plugin": null, "config": {"adjustGoesTo": "none"}}), rules::ADJUST_GOES_TO),
             (json!({"type": "banana"}), "agents: a type is none of those of agents"),
         ] {
             assert_eq!(config(&json!([agent(more.clone())])).unwrap_err(), words, "{more}");

@@ -1,7 +1,9 @@
 //! The rules about names in a pipeline (document 002, rules 7 to 9), with the words of the definition of ToolPipeline. They hold
 //! for what a manifest declares and for what a plugin returns.
 
-use crate::domain::plan::{CustomizationPlan, InsertedPhasePlan, PipelinePlan};
+use serde_json::Value;
+
+use crate::domain::plan::{AgentKind, AgentPlan, CustomizationPlan, InsertedPhasePlan, PipelinePlan};
 
 /// Rule 7.
 pub const START_AGENT: &str = "startAgent (default coordinator) must be one of agents";
@@ -19,6 +21,11 @@ pub const START_DISABLED: &str = "customizations: startAgent cannot be disabled"
 pub const AGENT_PLUGIN: &str = "an agent of type custom needs `plugin` (a Plugin of type phase); the others have none";
 /// The loop of an agent.
 pub const LOOP: &str = "loopCondition and loopBackTo go together";
+/// The agent after a reflector.
+pub const ADJUST_GOES_TO: &str = "agents: config.adjustGoesTo of a reflector must name one of agents";
+
+/// The member of a reflector's configuration with the agent that follows its decision to adjust.
+const GOES_TO: &str = "adjustGoesTo";
 
 /// Checks the names in a pipeline and in its customizations.
 ///
@@ -36,6 +43,8 @@ pub fn check(plan: &PipelinePlan) -> Result<(), &'static str> {
     if !named.into_iter().all(is_agent) {
         return Err(TRANSITIONS);
     }
+    let configs = plan.agents.iter().map(|agent| (agent, agent.plugin.config.as_ref()));
+    check_adjusting(plan, configs)?;
     check_phases(plan, &plan.phases)?;
     plan.customizations.iter().try_for_each(|change| check_change(plan, change))
 }
@@ -52,7 +61,23 @@ pub fn check_change(plan: &PipelinePlan, change: &CustomizationPlan) -> Result<(
     if change.disabled_agents.contains(&plan.start_agent) {
         return Err(START_DISABLED);
     }
+    let changed = change.overrides.iter().filter_map(|change| Some((plan.agent(&change.agent)?, &change.config)));
+    check_adjusting(plan, changed.map(|(agent, config)| (&plan.agents[agent], config.as_ref())))?;
     check_phases(plan, &change.phases)
+}
+
+/// Checks the agents that reflectors with these configurations name.
+fn check_adjusting<'a>(
+    plan: &PipelinePlan,
+    configs: impl Iterator<Item = (&'a AgentPlan, Option<&'a String>)>,
+) -> Result<(), &'static str> {
+    let configs = configs.filter(|(agent, _)| agent.kind == AgentKind::Reflector).filter_map(|(_, config)| config);
+    let configs = configs.filter_map(|config| serde_json::from_str::<Value>(config).ok());
+    let is_wrong = |goes_to: &Value| goes_to.as_str().is_none_or(|name| plan.agent(name).is_none());
+    match configs.into_iter().any(|config| config.get(GOES_TO).is_some_and(is_wrong)) {
+        true => Err(ADJUST_GOES_TO),
+        false => Ok(()),
+    }
 }
 
 fn check_phases(plan: &PipelinePlan, phases: &[InsertedPhasePlan]) -> Result<(), &'static str> {
