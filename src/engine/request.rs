@@ -1,6 +1,7 @@
 //! A request by a client or a plugin, and the reply to it. All use cases share these types.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::value::RawValue;
 
@@ -24,6 +25,9 @@ use crate::domain::upstream::InputRound;
 use crate::domain::version::Era;
 use crate::engine::plan::own_tools::OwnTool;
 use crate::engine::plan::snapshot::{Found, Lookup, Snapshot};
+
+/// What a call of a pipeline has for its chains and its waits, in addition to the time of its run.
+const BESIDE_RUN: Duration = Duration::from_secs(60);
 
 /// The client that sent a request.
 #[derive(Clone)]
@@ -138,6 +142,19 @@ impl CallRequest<'_> {
     /// Returns the name of the item that the request uses.
     pub(super) fn item(&self) -> ItemName<'_> {
         ItemName { endpoint: self.endpoint, kind: self.kind, name: self.name }
+    }
+
+    /// Returns how long the request may take: as long as a run of its pipeline, if that is longer than other calls.
+    pub(super) fn ceiling(&self, snapshot: &Snapshot) -> Duration {
+        let ceiling = Duration::from_millis(snapshot.plan().gateway.limits.call_ceiling_ms.into());
+        let upstreams = &snapshot.linked.upstreams;
+        if self.kind != ItemKind::Tool || upstreams.iter().all(|upstream| upstream.pipeline.is_none()) {
+            return ceiling;
+        }
+        let Lookup::Found(found) = self.item().find(snapshot) else { return ceiling };
+        let pipeline = upstreams[found.route.upstream].target.plan.pipeline();
+        let run = pipeline.map(|pipeline| Duration::from_secs(pipeline.budgets.timeout_seconds.into()));
+        run.map_or(ceiling, |run| ceiling.max(run + BESIDE_RUN))
     }
 
     /// Returns the method of the request.

@@ -143,7 +143,8 @@ pub struct GatewayLimits {
     /// 30000.
     #[schemars(range(min = 1, max = 600_000))]
     pub call_timeout_ms: Option<u32>,
-    /// Time limit of a whole call, in milliseconds; progress notifications do not extend this limit. Default: 600000.
+    /// Time limit of a whole call, in milliseconds; progress notifications do not extend this limit. A call of a pipeline may
+    /// take its `budgets.timeoutSeconds` and a minute, if that is longer. Default: 600000.
     #[schemars(range(min = 1, max = 86_400_000))]
     pub call_ceiling_ms: Option<u32>,
     /// Milliseconds to wait for an upstream's tool list. Default: 5000.

@@ -3,7 +3,6 @@
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::FutureExt;
 use serde_json::value::RawValue;
@@ -64,7 +63,7 @@ impl Engine {
         meta: &CallMeta,
     ) -> Reply {
         let mut recorder = CallRecorder::begin(self, &snapshot.linked, request);
-        let ceiling = Duration::from_millis(u64::from(snapshot.plan().gateway.limits.call_ceiling_ms));
+        let ceiling = request.ceiling(snapshot);
         let (cut, cancelled) = (self.state.cut.load_full(), recorder.cancelled());
         let end = {
             // A panic ends only this call, and the client still gets an answer. Everything that the call started is

@@ -152,6 +152,20 @@ async fn budgets_max_tool_calls_ends_calls_of_a_run() {
 }
 
 #[tokio::test]
+async fn budgets_timeout_seconds_may_be_longer_than_other_calls_may_take() {
+    let code = "export async function execute() {
+      await new Promise((resolve) => setTimeout(resolve, 1500));
+      return { output: { done: true } };
+    }";
+    let limits = "authentication: {anonymous: {}}, limits: {callTimeoutMs: 1000, callCeilingMs: 1000}";
+    let folder = Folder::with(&(object("MCPGateway", "main", limits) + &pipeline("alone", code, "")));
+    let gateway = Gateway::start(&folder);
+    until("the tool is listed", async || tools(&gateway).await == ["alone"]).await;
+    let answer = call(&gateway, "alone", &json!({"prompt": "x"})).await;
+    assert_eq!(answer["structuredContent"], json!({"done": true}), "{answer}");
+}
+
+#[tokio::test]
 async fn budgets_timeout_seconds_and_faults_of_a_step_end_a_run_with_a_reason() {
     let code = "export async function execute({ arguments: { prompt } }, ctx) {
       if (prompt === 'hang') await new Promise(() => {});
