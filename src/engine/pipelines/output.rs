@@ -48,7 +48,7 @@ pub(super) fn completed(
     let sources = used.sources.all().iter().enumerate();
     let sources = sources.filter(|(index, _)| used.cited.is_empty() || used.cited.contains(&(index + 1)));
     let sources: Vec<_> = sources.map(|(_, source)| source).collect();
-    if pipeline.output.is_some() || !sources.is_empty() {
+    if pipeline.output.is_some() || !sources.is_empty() || output.contains_key("sources") {
         output.insert("sources".to_owned(), json!(sources));
     }
     let output = Value::Object(output);

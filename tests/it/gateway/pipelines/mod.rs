@@ -172,6 +172,7 @@ async fn budgets_timeout_seconds_and_faults_of_a_step_end_a_run_with_a_reason() 
       if (prompt === 'throw') throw new Error('it broke');
       if (prompt === 'shape') return { output: 'text' };
       if (prompt === 'nothing') return;
+      if (prompt === 'invents') return { output: { sources: [{ url: 'https://invented.example' }] } };
       return { output: { prompt } };
     }";
     let (_folder, gateway) = alone(code, "budgets: {timeoutSeconds: 2}").await;
@@ -187,6 +188,8 @@ async fn budgets_timeout_seconds_and_faults_of_a_step_end_a_run_with_a_reason() 
     }
     let answer = call(&gateway, "alone", &json!({"prompt": "x"})).await;
     assert_eq!(answer["structuredContent"], json!({"prompt": "x"}), "{answer}");
+    let answer = call(&gateway, "alone", &json!({"prompt": "invents"})).await;
+    assert_eq!(answer["structuredContent"], json!({"sources": []}), "the run has found none: {answer}");
 }
 
 #[tokio::test]
