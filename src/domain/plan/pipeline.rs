@@ -147,10 +147,13 @@ impl PipelinePlan {
     /// The mode of pipelines whose agents run in a declared order, as their status has it.
     pub const MODE: &str = "Declared";
 
-    /// Returns the model for a role: that of the plugin alone, if there is one, or else that of all.
+    /// Returns the model for a role: that of the plugin alone, if there is one, or else that of all. A role with a slash is
+    /// that of one plugin, which others cannot name.
     pub fn model(&self, plugin: Option<&str>, role: &str) -> Option<&ModelPlan> {
         let find = |wanted: &str| self.models.iter().find(|model| model.role == wanted);
-        plugin.and_then(|plugin| find(&format!("{plugin}/{role}"))).or_else(|| find(role))
+        plugin
+            .and_then(|plugin| find(&format!("{plugin}/{role}")))
+            .or_else(|| find(role).filter(|_| plugin.is_none() || !role.contains('/')))
     }
 
     /// Returns the index of the agent with this name.

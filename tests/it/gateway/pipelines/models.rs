@@ -141,12 +141,14 @@ async fn ctx_budgets_max_llm_calls_ends_calls_of_models() {
       await ask();
       const reason = await ask().catch((error) => error.reason);
       const other = await llm('other').complete({ messages: [] }).catch((error) => error.reason);
-      return { output: { reason, other, left: budgets.remainingLLMCalls } };
+      const foreign = await llm('facts/complex').complete({ messages: [] }).catch((error) => error.reason);
+      return { output: { reason, other, foreign, left: budgets.remainingLLMCalls } };
     }";
     let more = format!("{}, budgets: {{maxLLMCalls: 1}}", models(&url, &["complex"]));
     let gateway = started(&folder, &[secret(), pipeline("ask", code, &more)], "ask").await;
     let answer = call(&gateway, "ask", &json!({"prompt": "x"})).await;
-    let expected = json!({"reason": "BudgetExhausted", "other": "ModelRoleNotFound", "left": 0});
+    let none = "ModelRoleNotFound";
+    let expected = json!({"reason": "BudgetExhausted", "other": none, "foreign": none, "left": 0});
     assert_eq!(answer["structuredContent"], expected, "{answer}");
     assert_eq!(requests(&url).await.len(), 1);
 }
