@@ -74,6 +74,10 @@ impl RunContext<'_> {
         let schema = wanted.schema.as_ref().map(prepared).transpose()?;
         let mut body = body(model, &wanted);
         let mut answer = self.ask_model(step, model, &body, &wanted.tools).await?;
+        if schema.is_some() && wanted.tools.is_empty() && !answer.tool_calls.is_empty() {
+            let message = "the model asked for tools that it was not given";
+            return Err(ModelFailure::new(Reason::ModelOutputInvalid, message));
+        }
         let Some(schema) = schema.filter(|_| answer.tool_calls.is_empty()) else {
             return Ok(Completed { answer, json: None });
         };

@@ -54,7 +54,7 @@ impl Agent<'_> {
             let wanted = Wanted { messages: messages.clone(), tools, schema: Some(schema.clone()), ..self.wanted() };
             let completed = self.run.complete(step, None, wanted).await?;
             let asked = &completed.answer.tool_calls;
-            if asked.is_empty() || rounds == 0 || left == 0 {
+            if asked.is_empty() {
                 return Ok(completed.json.unwrap_or_default());
             }
             messages.push(assistant(&completed.answer));
@@ -64,7 +64,7 @@ impl Agent<'_> {
             });
             messages.extend(join_all(of_round).await);
             left = left.saturating_sub(u64::try_from(asked.len()).unwrap_or(u64::MAX));
-            rounds -= 1;
+            rounds = rounds.saturating_sub(1);
         }
     }
 

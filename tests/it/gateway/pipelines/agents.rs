@@ -104,6 +104,24 @@ async fn the_six_agents_research_a_question_with_tools_and_write_a_report() {
     assert_eq!(written["response_format"]["json_schema"]["schema"]["properties"]["sources"], Value::Null);
 }
 
+#[tokio::test]
+async fn an_agent_fails_whose_model_asks_for_tools_that_it_was_not_given() {
+    let folder = Folder::new();
+    let asks = json!([{"name": "math__echo", "arguments": {"message": "x"}}]);
+    let (_model, url) = stand_in(&folder, &json!([{"toolCalls": asks, "repeat": true}]));
+    let agents = "[{name: researcher, type: researcher, config: {maxToolCalls: 1}, nextOnSuccess: write},
+      {name: write, type: synthesizer}]";
+    let spec = format!(
+        "tool: {{name: lost, description: A test.}}, declared: {{startAgent: researcher, agents: {agents}}}, {}",
+        models(&url, &["analytical", "complex"])
+    );
+    let gateway = started(&folder, &[secret(), object("ToolPipeline", "lost", &spec)], "lost").await;
+    let answer = call(&gateway, "lost", &json!({"prompt": "x"})).await;
+    let text = answer["content"][0]["text"].as_str().unwrap_or_default();
+    let expected = "ModelOutputInvalid: step researcher: the model asked for tools that it was not given";
+    assert_eq!((&answer["isError"], text), (&json!(true), expected), "{answer}");
+}
+
 /// How many outputs invent sources, and how many runs are in progress at a time.
 const INVENTED: usize = 1000;
 const AT_A_TIME: usize = 8;
