@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::context::RunContext;
+use super::output::SOURCES;
 use crate::domain::budget::Account;
 use crate::domain::limits::Tracker;
 use crate::domain::method::Method;
@@ -90,23 +91,21 @@ impl StepHost<'_> {
         self.run.report(&format!("{}: {tool}", self.step));
         let answer = self.calls.call_tool(tool, arguments).await;
         if let Answer::Result(result) = &answer {
-            self.take_links(result);
+            self.take_sources(result);
         }
         answer
     }
 
-    /// Takes the resources that a result links to as sources of the run. What cannot be one is left out.
-    fn take_links(&self, result: &RawValue) {
-        if memchr::memmem::find(result.get().as_bytes(), b"resource_link").is_none() {
+    /// Takes what a result names as sources of the run: the sources in its `_meta`, and resources that it links to or
+    /// embeds. What cannot be one is left out.
+    fn take_sources(&self, result: &RawValue) {
+        let has = |text: &str| memchr::memmem::find(result.get().as_bytes(), text.as_bytes()).is_some();
+        if !has("\"resource") && !has(SOURCES) {
             return;
         }
         let Ok(result) = serde_json::from_str::<Value>(result.get()) else { return };
-        let blocks = result["content"].as_array().into_iter().flatten();
-        let links = blocks.filter(|block| block["type"] == "resource_link");
-        let text = |value: &Value| value.as_str().map(str::to_owned);
-        for link in links {
-            let title = text(&link["title"]).or_else(|| text(&link["name"]));
-            let _ = self.run.add_source(NewSource { url: text(&link["uri"]), title, ..NewSource::default() });
+        for source in sources_of(&result) {
+            let _ = self.run.add_source(source);
         }
     }
 
@@ -147,6 +146,29 @@ impl StepHost<'_> {
     }
 }
 
+/// Returns the sources that the result of a tool names.
+fn sources_of(result: &Value) -> Vec<NewSource> {
+    let noted = result["_meta"][SOURCES].as_array().into_iter().flatten();
+    let noted = noted.filter_map(|source| serde_json::from_value(source.clone()).ok());
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let linked = |block: &Value| {
+        let resource = match block["type"].as_str()? {
+            "resource_link" => block,
+            "resource" => Some(&block["resource"]).filter(|it| it["uri"].as_str().is_some_and(is_source))?,
+            _ => return None,
+        };
+        let title = text(&resource["title"]).or_else(|| text(&resource["name"]));
+        Some(NewSource { url: text(&resource["uri"]), title, ..NewSource::default() })
+    };
+    let blocks = result["content"].as_array().into_iter().flatten();
+    noted.chain(blocks.filter_map(linked)).collect()
+}
+
+/// Whether an embedded resource with this URI is a source: others have no meaning outside of their server.
+fn is_source(uri: &str) -> bool {
+    ["http://", "https://", "file://"].iter().any(|scheme| uri.starts_with(scheme))
+}
+
 impl Host for StepHost<'_> {
     fn progress(&self, progress: PluginProgress) {
         self.run.report(progress.message.as_deref().unwrap_or(self.step));
@@ -172,5 +194,29 @@ impl Host for StepHost<'_> {
 
     fn account(&self) -> Option<Arc<Account>> {
         self.calls.account()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sources_of_a_result_are_those_noted_linked_and_embedded() {
+        let result = json!({
+            "_meta": {SOURCES: [{"id": "7", "title": "noted", "sourceType": "custom"}, {"title": 1}, "x"]},
+            "content": [
+                {"type": "text", "text": "t"},
+                {"type": "resource_link", "uri": "notes://1", "name": "linked"},
+                {"type": "resource", "resource": {"uri": "https://example.com/e", "text": "e"}},
+                {"type": "resource", "resource": {"uri": "ui://view", "text": "e"}},
+            ],
+        });
+        let found: Vec<_> = sources_of(&result).into_iter().map(|source| (source.title, source.url)).collect();
+        let text = |text: &str| Some(text.to_owned());
+        let expected =
+            [(text("noted"), None), (text("linked"), text("notes://1")), (None, text("https://example.com/e"))];
+        assert_eq!(found, expected);
+        assert!(sources_of(&Value::Null).is_empty());
     }
 }

@@ -19,7 +19,8 @@ export const validateArguments = (name, { a, b }) => [[a > 0, 'a must be positiv
 export const execute = (name, { a, b }) => {
   if (!(a > 0)) throw new Error('it was called');
   if (a === 13) return { content: '', success: false, error: 'unlucky' };
-  return { content: String(a + b), data: { sum: a + b, of: [a, b] }, sources: [{ url: 'https://example.com/1', title: 'One' }] };
+  return { content: String(a + b), data: { sum: a + b, of: [a, b] }, sources: [
+    { url: 'https://example.com/1', title: 'One' }, { title: 'Two', sourceType: 'custom', sourceMetadata: { page: 2 } }] };
 };";
 /// Calls the tool and passes on what it answered.
 const USES: &str = "export const execute = async (state, ctx) => {
@@ -100,7 +101,10 @@ async fn tool_result_sources(gateway: &Gateway) {
     assert_eq!(answer["_meta"]["hawsepipe.dev/sources"][0]["title"], "One", "{answer}");
     assert_eq!(answer["content"][1]["uri"], "https://example.com/1", "{answer}");
     let answer = call(gateway, "uses", &json!({"prompt": "x"})).await;
-    assert_eq!(answer["structuredContent"]["sources"][0]["url"], "https://example.com/1", "{answer}");
+    let found = &answer["structuredContent"]["sources"];
+    assert_eq!((&found[0]["url"], &found[0]["title"]), (&json!("https://example.com/1"), &json!("One")), "{answer}");
+    assert_eq!((&found[1]["sourceType"], &found[1]["sourceMetadata"]), (&json!("custom"), &json!({"page": 2})));
+    assert_eq!(found.as_array().map(Vec::len), Some(2), "{answer}");
 }
 
 async fn tool_result_data(gateway: &Gateway) {
