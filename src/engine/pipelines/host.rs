@@ -14,11 +14,13 @@ use crate::domain::limits::Tracker;
 use crate::domain::method::Method;
 use crate::domain::model::ModelFailure;
 use crate::domain::pipeline::NewSource;
+use crate::domain::plugin::MAX_MESSAGE;
 use crate::domain::ports::{Answering, Host, PluginProgress};
 use crate::domain::question::Question;
 use crate::domain::raw::to_raw;
 use crate::domain::reason::Reason;
 use crate::domain::rpc::{INVALID_PARAMS, RpcError};
+use crate::domain::tool_name::OWN_TOOLS;
 use crate::domain::upstream::Answer;
 use crate::engine::access::admission::Counted;
 use crate::engine::calls::host::CallHost;
@@ -67,6 +69,11 @@ impl RunContext<'_> {
         let name = &self.name;
         if !self.pipeline.allows(tool) {
             let message = format!("{tool:.128} is not in spec.tools.include of ToolPipeline {name}");
+            return Err(RpcError::refused(Reason::ToolNotAllowed, message));
+        }
+        // It would call the tool that its arguments name.
+        if OWN_TOOLS.contains(&tool) && self.engine.snapshot().finds_tools() {
+            let message = format!("{tool} is a tool of the gateway itself: call tools by their names");
             return Err(RpcError::refused(Reason::ToolNotAllowed, message));
         }
         let mut used = self.used.lock();
@@ -171,7 +178,8 @@ fn is_source(uri: &str) -> bool {
 
 impl Host for StepHost<'_> {
     fn progress(&self, progress: PluginProgress) {
-        self.run.report(progress.message.as_deref().unwrap_or(self.step));
+        let message = progress.message.as_deref().unwrap_or(self.step);
+        self.run.report(&message[..message.floor_char_boundary(MAX_MESSAGE)]);
     }
 
     fn call_tool<'a>(&'a self, tool: &'a str, arguments: Option<&'a RawValue>) -> Answering<'a> {

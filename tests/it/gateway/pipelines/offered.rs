@@ -158,3 +158,27 @@ async fn plugins_of_chains_call_no_tools_that_are_offered_to_pipelines() {
     let said = answer["structuredContent"]["prompt"].as_str().unwrap_or_default();
     assert!(!said.is_empty() && said != "y" && !said.contains("Echo"), "{answer}");
 }
+
+#[tokio::test]
+async fn a_step_reaches_no_excluded_tool_by_the_gateways_own_ones() {
+    let code = "export async function execute(state, ctx) {
+      const reason = ({ message, data }) => data?.reason ?? message;
+      const named = { name: 'math__echo', arguments: { message: 'x' } };
+      return { output: {
+        named: await ctx.callTool('call_tool', named).then(JSON.stringify, reason),
+        found: await ctx.callTool('search_tools', { query: 'echo' }).then(JSON.stringify, reason),
+      } };
+    }";
+    let search = "authentication: {anonymous: {}}, upstreams: {toolDiscovery: Search}";
+    let manifests = [
+        object("MCPGateway", "main", search),
+        everything("math"),
+        pipeline("sneaks", code, "tools: {include: ['*'], exclude: [math__echo]}"),
+    ];
+    let folder = Folder::with(&manifests.concat());
+    let gateway = Gateway::start(&folder);
+    tools_of(&gateway, &["math", "sneaks"]).await;
+    let answer = call(&gateway, "sneaks", &json!({"prompt": "x"})).await;
+    let refused = json!({"named": "ToolNotAllowed", "found": "ToolNotAllowed"});
+    assert_eq!(answer["structuredContent"], refused, "{answer}");
+}
