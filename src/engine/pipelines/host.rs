@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use super::context::RunContext;
 use super::output::SOURCES;
@@ -25,19 +26,24 @@ use crate::domain::upstream::Answer;
 use crate::engine::access::admission::Counted;
 use crate::engine::calls::host::CallHost;
 
-/// The maximum number of calls of models that one step can have in flight.
-const MAX_MODEL_CALLS: u32 = 4;
+/// The numbers of calls of tools and of models that one step has in flight. Further ones wait.
+const MAX_TOOL_CALLS: usize = 8;
+const MAX_MODEL_CALLS: usize = 4;
+/// The maximum number of calls of models that one step can have in flight or wait for.
+const MAX_MODEL_REQUESTS: u32 = 100;
 
 /// Answers the requests of one step.
 pub(super) struct StepHost<'a> {
-    pub(super) run: &'a RunContext<'a>,
-    pub(super) step: &'a str,
+    run: &'a RunContext<'a>,
+    step: &'a str,
     /// The name of the plugin that the step runs.
-    pub(super) plugin: &'a str,
+    plugin: &'a str,
     /// Calls tools as the caller of the pipeline.
-    pub(super) calls: CallHost<'a>,
-    /// The calls of models that are in flight.
-    pub(super) models: Arc<Tracker>,
+    calls: CallHost<'a>,
+    tool_slots: Semaphore,
+    model_slots: Semaphore,
+    /// The calls of models that are in flight or wait.
+    models: Arc<Tracker>,
 }
 
 /// The arguments of the request `ask`.
@@ -89,12 +95,21 @@ impl RunContext<'_> {
     }
 }
 
-impl StepHost<'_> {
-    /// Calls a tool, if the step may.
+impl<'a> StepHost<'a> {
+    /// Answers the requests of a step that takes answers of at most `max_input` bytes. `plugin` is the name of its plugin;
+    /// empty if it has none.
+    pub(super) fn new(run: &'a RunContext<'a>, step: &'a str, plugin: &'a str, max_input: u64) -> Self {
+        let calls = CallHost::of_step(run.engine, run.call_context(), max_input);
+        let (tool_slots, model_slots) = (Semaphore::new(MAX_TOOL_CALLS), Semaphore::new(MAX_MODEL_CALLS));
+        Self { run, step, plugin, calls, tool_slots, model_slots, models: Arc::default() }
+    }
+
+    /// Calls a tool, if the step may. The budget of the run limits how many calls wait.
     pub(super) async fn call(&self, tool: &str, arguments: Option<&RawValue>) -> Answer {
         if let Err(error) = self.run.admit(tool) {
             return Answer::Error(to_raw(&error));
         }
+        let _slot = self.tool_slots.acquire().await;
         self.run.report(&format!("{}: {tool}", self.step));
         let answer = self.calls.call_tool(tool, arguments).await;
         if let Answer::Result(result) = &answer {
@@ -118,10 +133,11 @@ impl StepHost<'_> {
 
     /// Calls a model.
     async fn complete(&self, arguments: Option<&RawValue>) -> Result<Answer, RpcError> {
-        let _counted = Counted::enter(&self.models, Some(MAX_MODEL_CALLS), None).map_err(|_| {
-            let message = format!("{MAX_MODEL_CALLS} calls of models are in flight, as many as a step may wait for");
+        let _counted = Counted::enter(&self.models, Some(MAX_MODEL_REQUESTS), None).map_err(|_| {
+            let message = format!("{MAX_MODEL_REQUESTS} calls of models wait, as many as a step may wait for");
             RpcError::refused(Reason::PluginCalls, message)
         })?;
+        let _slot = self.model_slots.acquire().await;
         let wanted = serde_json::from_str(arguments.map_or("{}", RawValue::get)).map_err(|_| {
             let members = "messages, tools, toolChoice, schema, maxTokens, temperature, stop";
             RpcError::new(INVALID_PARAMS, format!("the request is not valid: give a role and {members}"))

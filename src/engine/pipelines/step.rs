@@ -1,6 +1,5 @@
 //! Runs one step of a run: a function of a plugin of type phase.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
@@ -13,7 +12,6 @@ use super::plugin_call::PluginCall;
 use crate::domain::pipeline::{Step, StepResult};
 use crate::domain::plugin::Failure;
 use crate::domain::raw::to_raw;
-use crate::engine::calls::host::CallHost;
 
 /// The function of a plugin of type phase (document 002, `CustomPhase`).
 pub(super) const EXECUTE: &str = "execute";
@@ -45,9 +43,7 @@ impl RunContext<'_> {
         };
         let snapshot = self.engine.snapshot();
         let plugin = snapshot.linked.plugin_of_step(step.plugin).map_err(of_step)?;
-        let calls = CallHost::of_step(self.engine, self.call_context(), plugin.plan.limits.max_input);
-        let host =
-            StepHost { run: self, step: step.name, plugin: &step.plugin.key.name, calls, models: Arc::default() };
+        let host = StepHost::new(self, step.name, &step.plugin.key.name, plugin.plan.limits.max_input);
         // A step waits for the tools that it calls, so its default is the time of the run.
         let written = plugin.plan.timeout_ms.map(|timeout| Duration::from_millis(timeout.into()));
         let call = PluginCall {

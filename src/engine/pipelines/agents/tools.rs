@@ -1,7 +1,5 @@
 //! Tools for models: which ones there are, and the calls that a model asks for.
 
-use std::sync::Arc;
-
 use futures_util::future::join_all;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -12,7 +10,6 @@ use crate::domain::item::ItemKind;
 use crate::domain::model::{ModelAnswer, ModelFailure, ToolUse};
 use crate::domain::raw::to_raw;
 use crate::domain::upstream::Answer;
-use crate::engine::calls::host::CallHost;
 use crate::engine::pipelines::completion::{Wanted, WantedTool};
 use crate::engine::pipelines::host::StepHost;
 
@@ -45,9 +42,8 @@ impl Agent<'_> {
     ) -> Result<Value, ModelFailure> {
         let mut messages = self.messages(system, sections);
         let words = messages[1].to_string().to_lowercase();
-        let calls_tools = CallHost::of_step(self.run.engine, self.run.call_context(), MAX_READ);
-        let (step, models) = (self.plan.name.as_str(), Arc::default());
-        let host = StepHost { run: self.run, step, plugin: "", calls: calls_tools, models };
+        let step = self.plan.name.as_str();
+        let host = StepHost::new(self.run, step, "", MAX_READ);
         let (mut rounds, mut left) = (rounds, calls);
         loop {
             let tools = if rounds > 0 && left > 0 { self.tools(&words) } else { Vec::new() };

@@ -144,7 +144,7 @@ async fn ctx_budgets_max_llm_calls_ends_calls_of_models() {
       const foreign = await llm('facts/complex').complete({ messages: [] }).catch((error) => error.reason);
       return { output: { reason, other, foreign, left: budgets.remainingLLMCalls } };
     }";
-    let more = format!("{}, budgets: {{maxLLMCalls: 1}}", models(&url, &["complex"]));
+    let more = format!("{}, budgets: {{maxLLMCalls: 1}}", models(&url, &["complex", "facts/complex"]));
     let gateway = started(&folder, &[secret(), pipeline("ask", code, &more)], "ask").await;
     let answer = call(&gateway, "ask", &json!({"prompt": "x"})).await;
     let none = "ModelRoleNotFound";
@@ -181,4 +181,26 @@ async fn a_role_that_no_model_serves_is_found_before_calls_and_the_models_of_a_g
     let answer = call(&gateway, "ask", &json!({"prompt": "x"})).await;
     assert_eq!(answer["structuredContent"]["text"], "[stand-in] an answer", "{answer}");
     assert_eq!(requests(&url).await[0]["authorization"], format!("Bearer {KEY}"));
+}
+
+#[tokio::test]
+async fn calls_of_a_step_at_the_same_time_wait_for_each_other() {
+    let folder = Folder::new();
+    let (_model, url) = stand_in(&folder, &json!([]));
+    let one = "export const execute = async ({ query }) => {
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      return { output: { query } };
+    };";
+    let all = "export const execute = async (state, ctx) => {
+      const each = (what) => Promise.all(Array.from({ length: 20 }, (_, n) => what(String(n))));
+      const tools = await each(async (prompt) => (await ctx.callTool('one', { prompt })).structuredContent.query);
+      const messages = [{ role: 'user', content: 'x' }];
+      const models = await each(async () => (await ctx.llm('complex').complete({ messages })).text);
+      return { output: { tools, models: models.length } };
+    };";
+    let more = format!("tools: {{include: [one]}}, {}", models(&url, &["complex"]));
+    let gateway = started(&folder, &[secret(), pipeline("one", one, ""), pipeline("all", all, &more)], "all").await;
+    let answer = call(&gateway, "all", &json!({"prompt": "x"})).await;
+    let expected: Vec<_> = (0..20).map(|n| n.to_string()).collect();
+    assert_eq!(answer["structuredContent"], json!({"tools": expected, "models": 20}), "{answer}");
 }
