@@ -281,6 +281,8 @@ reasons! {
     InvalidSection,
     /// The item is there and is withheld from clients, who are told that it is unknown.
     Withheld,
+    /// The pipeline of the run, or a tool that it may call, was taken away or switched off while it ran.
+    Withdrawn,
     /// The server asked for input first, and this gateway has not asked the client for a call like this one.
     ForeignInput,
     /// The call has a `requestState`, and its server speaks a version without it.

@@ -59,8 +59,23 @@ impl<'a> AskedClient<'a> {
         Self { engine, call, progress, traces: Arc::clone(&recorder.questions) }
     }
 
-    /// Asks the client a question, unless a chain denies it. Returns the answer for the server.
+    /// Asks the client a question, unless a chain denies it, or a Guard has come into force that does not see it. Returns the
+    /// answer for the server.
     pub(super) async fn put(&self, question: Question) -> Result<Answer, NotPassed> {
+        self.check_guards("the question")?;
+        let answer = self.put_past_chains(question).await?;
+        self.check_guards(ANSWER)?;
+        Ok(answer)
+    }
+
+    fn check_guards(&self, what: &'static str) -> Result<(), NotPassed> {
+        match self.engine.guarded_since(self.call) {
+            Some(denial) => Err(NotPassed { what, end: ChainEnd::Denied(denial) }),
+            None => Ok(()),
+        }
+    }
+
+    async fn put_past_chains(&self, question: Question) -> Result<Answer, NotPassed> {
         let Some(chains) = self.call.item.questions(question.method) else {
             return Ok(self.wait(self.unseen(question)).await);
         };

@@ -265,6 +265,9 @@ impl Engine {
         sent: &str,
         recorder: &mut CallRecorder,
     ) -> CallEnd {
+        if let Some(denial) = self.guarded_since(call) {
+            return self.refused(call.request.kind, denial);
+        }
         let is_guarded = call.item.is_guarded();
         if call.item.response.is_empty() && !is_guarded {
             return CallEnd::answered(answer, facts);

@@ -113,6 +113,28 @@ impl SharedUse {
 }
 
 impl RunContext<'_> {
+    /// Checks in the newest plan that the pipeline is in force and, if a tool is named, that its steps can call it.
+    ///
+    /// # Errors
+    /// What was taken from the run, and what to do.
+    pub(super) fn check_in_force(&self, tool: Option<&str>) -> Result<(), String> {
+        let (snapshot, name) = (self.engine.snapshot(), &self.name);
+        let upstreams = snapshot.linked.upstreams.iter();
+        let mut in_force = upstreams.filter(|upstream| upstream.target.plan.enabled && upstream.refusing.is_none());
+        let newest = in_force.find(|upstream| upstream.target.plan.key == self.call.plan().key);
+        match (newest.and_then(|newest| newest.pipeline.as_deref()), tool) {
+            (None, _) => Err(format!(
+                "ToolPipeline {name} was deleted or disabled, or refuses its calls, since the run began: call its tool \
+                 again once `hawsepipe pipelines list` shows it as ready"
+            )),
+            (Some(pipeline), Some(tool)) if !pipeline.allows(tool) => Err(format!(
+                "spec.tools of ToolPipeline {name} was changed since the run began, and does not include {tool:.128} any \
+                 more: include it, or do without it"
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// Returns the time limit of the run.
     pub(super) fn limit(&self) -> Duration {
         Duration::from_secs(self.pipeline.plan.budgets.timeout_seconds.into())

@@ -16,6 +16,7 @@ mod steps;
 mod taken;
 mod tasks;
 mod traced;
+mod withdrawn;
 
 use serde_json::{Value, json};
 

@@ -12,7 +12,7 @@ use super::super::parts::{everything, object, plugin, until};
 use super::{alone, call, pipeline, tools};
 
 /// Runs a command about a gateway, and returns its exit code and what it prints.
-fn said(gateway: &Gateway, command: &[&str]) -> (i32, String) {
+pub(super) fn said(gateway: &Gateway, command: &[&str]) -> (i32, String) {
     let admin = gateway.admin();
     let output = run(&[command, &["--admin", admin.as_str()]].concat());
     let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
@@ -20,7 +20,7 @@ fn said(gateway: &Gateway, command: &[&str]) -> (i32, String) {
 }
 
 /// Waits until there is a run of this status, and returns its id.
-async fn run_of(gateway: &Gateway, status: &str) -> String {
+pub(super) async fn run_of(gateway: &Gateway, status: &str) -> String {
     let admin = Admin::of(gateway);
     let mut id = None;
     until("there is such a run", async || {

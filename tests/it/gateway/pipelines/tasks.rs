@@ -220,7 +220,8 @@ async fn the_task_of_a_run_belongs_to_its_client_and_is_offered_in_each_era() {
     let said = modern.ask("server/discover", json!({})).await["result"]["capabilities"].clone();
     assert!(said["extensions"]["io.modelcontextprotocol/tasks"].is_object() && said["tasks"].is_null(), "{said}");
 
-    // Without the pipeline, nobody can fetch what it has answered.
+    // Without the pipeline, nobody can fetch what it has answered, but whoever has begun a run can end it.
+    let long = id_of(&legacy, &begin(&legacy, json!({"ms": 100_000})).await);
     std::fs::remove_file(folder.path().join("manifests.yaml")).unwrap();
     for (client, id) in [(&legacy, &id), (&modern, &modern_id)] {
         until("the task is gone", async || {
@@ -228,6 +229,7 @@ async fn the_task_of_a_run_belongs_to_its_client_and_is_offered_in_each_era() {
         })
         .await;
     }
+    assert_eq!(legacy.ask("tasks/cancel", long).await["result"]["status"], "cancelled");
 }
 
 #[tokio::test(flavor = "multi_thread")]
