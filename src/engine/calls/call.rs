@@ -173,8 +173,7 @@ impl Engine {
             return Some(self.refused(request.kind, Denial::refused(None, refusal)));
         }
         recorder.traces.begin(request.kind.used_by(), call.item.chains());
-        let rules = call.snapshot.linked.rules.as_ref();
-        if (call.item.reads_arguments() || rules.is_some_and(|rules| rules.read_calls()))
+        if (call.item.reads_arguments() || call.snapshot.linked.rules.as_ref().is_some_and(|it| it.read_calls()))
             && let Some(steps) = doubled_key(&call.content)
         {
             return Some(CallEnd::doubled_argument(request.kind, &steps));
