@@ -37,7 +37,7 @@ pub async fn auth(args: AuthArgs) -> anyhow::Result<ExitCode> {
     let identity = match identity(&plan, &secrets, credential).await {
         Ok(identity) => identity,
         Err(why) => {
-            print(args.output, &json!({"accepted": false, "error": why}), &[why.clone()])?;
+            print(args.output, &json!({"accepted": false, "error": why}), std::slice::from_ref(&why))?;
             return Ok(ExitCode::FAILURE);
         }
     };
