@@ -83,20 +83,23 @@ async fn admit_peer(peer: Option<&Peer>, parts: &Parts, access: &AdminAccess) ->
             let credentials = access.engine.credentials();
             let proved = credentials.prove(&snapshot.linked.admin_methods, Credential::Bearer(token)).await;
             let namespace = &snapshot.plan().gateway.key.namespace;
-            proved.map_err(unproved).and_then(|identity| check_account(&identity, namespace))
+            match proved.map(|identity| foreign(&identity, namespace)) {
+                Ok(None) => Ok(()),
+                Ok(Some(why)) => Err(forbidden(&why)),
+                Err(why) => Err(unproved(why)),
+            }
         }
         Err(why) => Err(not_accepted(&why)),
     }
 }
 
-/// Checks that a service account is of the gateway's namespace: any pod of a cluster can have a token for any audience.
-fn check_account(identity: &Identity, namespace: &str) -> Result<(), Response> {
+/// Returns why a service account may not use the admin API: it is of another namespace than the gateway, and any pod of a cluster
+/// can have a token for any audience.
+fn foreign(identity: &Identity, namespace: &str) -> Option<String> {
     let is_here = identity.subject.starts_with(&format!("system:serviceaccount:{namespace}:"));
-    if identity.method != IdentityMethod::TokenReview || is_here {
-        return Ok(());
-    }
     let subject = &identity.subject;
-    Err(forbidden(&format!("{subject} may not use this admin API: only service accounts of namespace {namespace} may")))
+    (identity.method == IdentityMethod::TokenReview && !is_here)
+        .then(|| format!("{subject} may not use this admin API: only service accounts of namespace {namespace} may"))
 }
 
 fn unproved(why: Unproved) -> Response {

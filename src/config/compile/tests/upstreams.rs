@@ -194,25 +194,27 @@ fn nothing_is_sent_to_somebody_elses_server_whatever_else_is_wrong_and_in_whatev
     assert_eq!(restrictions(&inputs, &plan).revoked, [], "it is ours again");
 }
 
+/// Returns an upstream for which tokens of users are exchanged, at this issuer or else at a token endpoint.
+fn exchanging(name: &str, issuer: Option<&str>) -> UpstreamInput {
+    let mut exchanging = upstream(name);
+    let oauth = OAuthPlan {
+        issuer: issuer.map(str::to_owned),
+        token_url: issuer.is_none().then(|| "https://elsewhere.test/token".to_owned()),
+        client_id: "gateway".to_owned(),
+        scopes: Vec::new(),
+        resource: String::new(),
+        exchange: Some(ExchangePlan { audience: None }),
+    };
+    let TransportPlan::External { url, headers, tls, .. } = TransportPlan::at("http://127.0.0.1:1/mcp") else {
+        panic!()
+    };
+    exchanging.plan.transport = TransportPlan::External { url, headers, tls, oauth: Some(Box::new(oauth)) };
+    exchanging
+}
+
 #[test]
 fn tokens_of_users_go_to_no_issuer_that_another_namespace_chooses() {
     let mut inputs = folder();
-    let exchanging = |name: &str, issuer: Option<&str>| {
-        let mut exchanging = upstream(name);
-        let oauth = OAuthPlan {
-            issuer: issuer.map(str::to_owned),
-            token_url: issuer.is_none().then(|| "https://elsewhere.test/token".to_owned()),
-            client_id: "gateway".to_owned(),
-            scopes: Vec::new(),
-            resource: String::new(),
-            exchange: Some(ExchangePlan { audience: None }),
-        };
-        let TransportPlan::External { url, headers, tls, .. } = TransportPlan::at("http://127.0.0.1:1/mcp") else {
-            panic!()
-        };
-        exchanging.plan.transport = TransportPlan::External { url, headers, tls, oauth: Some(Box::new(oauth)) };
-        exchanging
-    };
     let login = "https://login.test";
     gateway(&mut inputs).plan.authentication.jwt = vec![JwtPlan {
         issuer: login.to_owned(),
