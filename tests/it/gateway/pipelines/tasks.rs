@@ -232,15 +232,19 @@ async fn the_task_of_a_run_belongs_to_its_client_and_is_offered_in_each_era() {
     assert_eq!(legacy.ask("tasks/cancel", long).await["result"]["status"], "cancelled");
 }
 
+/// The pipeline, at a gateway whose tools are for the staff.
+fn for_staff(issuer: &KeyServer) -> String {
+    let rules = json!({"rules": [{"name": "staff", "effect": "Allow", "when": r#""staff" in identity.groups"#}]});
+    let spec = json!({"authentication": issuer.authentication(), "authorization": rules});
+    pipeline("alone", WORK, "") + "\n---\n" + &object("MCPGateway", "main", &spec).to_string()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn another_replica_leads_to_the_task_of_a_run() {
     // The replica that has the task knows only by the other one that the client is of the staff.
     let key = SigningKey::new("one");
     let issuer = KeyServer::start(&[&key]);
-    let rules = json!({"rules": [{"name": "staff", "effect": "Allow", "when": r#""staff" in identity.groups"#}]});
-    let spec = json!({"authentication": issuer.authentication(), "authorization": rules});
-    let manifests = pipeline("alone", WORK, "") + "\n---\n" + &object("MCPGateway", "main", &spec).to_string();
-    let (folder, keys) = (Folder::with(&manifests), Folder::new());
+    let (folder, keys) = (Folder::with(&for_staff(&issuer)), Folder::new());
     keys.write("key", KEY);
     let file = keys.path().join("key");
     let start = || Gateway::start_with(&folder, &["--seal-key-file", file.to_str().unwrap()]);
@@ -274,9 +278,6 @@ async fn another_replica_leads_to_the_task_of_a_run() {
     let [first, _second] = replicas;
     first.end();
     let gone = other.ask("tasks/get", id).await;
-    assert_eq!(
-        (&gone["error"]["code"], &gone["error"]["data"]["reason"]),
-        (&json!(-32602), &json!("TaskGone")),
-        "{gone}"
-    );
+    let found = (&gone["error"]["code"], &gone["error"]["data"]["reason"]);
+    assert_eq!(found, (&json!(-32602), &json!("TaskGone")), "{gone}");
 }
