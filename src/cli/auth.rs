@@ -27,7 +27,7 @@ pub async fn auth(args: AuthArgs) -> anyhow::Result<ExitCode> {
     let AuthCommand::Check(args) = args.command;
     let sent = args.token.as_ref().or(args.api_key.as_ref()).map(|value| read(value)).transpose()?;
     let CompiledManifests { plan, problems, secrets, located, .. } =
-        directory(args.files.clone(), args.options)?.read(None).await?;
+        directory(args.source.files, args.source.options)?.read(None).await?;
     // What is not accepted has no effect here, as in a gateway.
     located.iter().filter(|located| located.problem.is_error()).for_each(|located| say(&line(located)));
     let credential = sent.as_deref().map(|sent| match args.api_key {

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::connections::Connections;
 use super::error::StoreError;
 use super::statements::places;
-use super::writer::GATHER;
+use super::writer::gather;
 use crate::domain::audit::{AuditError, AuditHead, AuditRow, AuditTotals};
 
 /// The maximum number of rows that wait.
@@ -121,7 +121,9 @@ impl AuditWriter {
                     if rows == 0 {
                         return self.log_head();
                     }
-                    self.gather(&mut batch).await;
+                    if batch.iter().all(|waiting| waiting.stored.is_none()) {
+                        gather(&mut self.rows, &mut batch, BATCH).await;
+                    }
                     self.write(&mut batch).await;
                 }
                 () = tokio::time::sleep_until(next_log) => {
@@ -129,19 +131,6 @@ impl AuditWriter {
                     next_log = Instant::now() + HEADS;
                 }
             }
-        }
-    }
-
-    /// Adds rows that follow soon to a batch for which nobody waits.
-    async fn gather(&mut self, batch: &mut Vec<Waiting>) {
-        if batch.iter().any(|waiting| waiting.stored.is_some()) {
-            return;
-        }
-        tokio::time::sleep(GATHER).await;
-        while batch.len() < BATCH
-            && let Ok(row) = self.rows.try_recv()
-        {
-            batch.push(row);
         }
     }
 

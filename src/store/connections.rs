@@ -5,7 +5,6 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use sqlx::any::AnyPoolOptions;
 use sqlx::{AnyConnection, AnyPool, AssertSqlSafe, ConnectOptions, Connection, Row};
-
 use tokio::sync::Mutex;
 
 use super::error::StoreError;
@@ -27,8 +26,7 @@ const PAGE: u64 = 4096;
 pub(super) struct Connections {
     pub(super) target: StoreTarget,
     pub(super) pool: AnyPool,
-    /// Held during a write to a SQLite file, which takes one at a time: a second connection would look in vain at growing
-    /// intervals.
+    /// Held during a write to a SQLite file. SQLite allows one writer, and other connections poll its lock at growing intervals.
     writing: Mutex<()>,
 }
 
@@ -54,7 +52,7 @@ impl Connections {
                 }
             })
         });
-        // A file is there; a server can have closed the connection meanwhile.
+        // Only a server can have closed a connection of the pool.
         let options = options.test_before_acquire(target.dialect() == Dialect::Postgres);
         Ok(Self { pool: options.connect_lazy_with(target.options()?), target, writing: Mutex::default() })
     }
@@ -81,7 +79,7 @@ impl Connections {
 
     /// Runs statements in one transaction. A connection on which that fails is closed: after a write that failed, SQLite can
     /// keep the lock of the transaction, and every later write would find the database locked.
-    pub(super) async fn transaction(&self, statements: Vec<Statement>) -> Result<(), StoreError> {
+    pub(super) async fn transaction(&self, mut statements: Vec<Statement>) -> Result<(), StoreError> {
         let _writing = match self.target.dialect() {
             Dialect::Sqlite => Some(self.writing.lock().await),
             Dialect::Postgres => None,
@@ -89,11 +87,10 @@ impl Connections {
         let mut connection = self.pool.acquire().await.map_err(|why| self.error(&why))?;
         let run = async {
             // One statement is a transaction by itself.
-            if statements.len() == 1 {
-                for statement in statements {
-                    statement.execute(&mut *connection).await?;
-                }
-                return Ok(());
+            if statements.len() == 1
+                && let Some(statement) = statements.pop()
+            {
+                return statement.execute(&mut *connection).await.map(drop);
             }
             let mut transaction = connection.begin().await?;
             for statement in statements {

@@ -21,7 +21,7 @@ const BATCH: usize = 500;
 /// The maximum number of rows in one statement.
 const ROWS: usize = 50;
 /// How long rows are gathered before they are written: a transaction costs more than many rows of it.
-pub(super) const GATHER: Duration = Duration::from_millis(25);
+const GATHER: Duration = Duration::from_millis(25);
 /// How long to wait after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 /// How often a failure that lasts is logged.
@@ -30,6 +30,16 @@ const LOG: Duration = Duration::from_secs(60);
 const CLEAN: Duration = Duration::from_secs(5);
 /// The maximum number of statements that remove old rows at one time.
 const REMOVALS: usize = 20;
+
+/// Adds the rows that follow soon to a batch, which then has at most `most`.
+pub(super) async fn gather<T>(rows: &mut mpsc::Receiver<T>, batch: &mut Vec<T>, most: usize) {
+    tokio::time::sleep(GATHER).await;
+    while batch.len() < most
+        && let Ok(row) = rows.try_recv()
+    {
+        batch.push(row);
+    }
+}
 
 /// The task that writes the rows of a queue.
 pub(super) struct Writer {
@@ -62,7 +72,7 @@ impl Writer {
                     if rows == 0 {
                         return;
                     }
-                    self.gather(&mut batch).await;
+                    gather(&mut self.rows, &mut batch, BATCH).await;
                     if !self.write(&batch).await {
                         return;
                     }
@@ -76,19 +86,6 @@ impl Writer {
                     }
                 }
             }
-        }
-    }
-
-    /// Adds rows that follow soon to a batch.
-    async fn gather(&mut self, batch: &mut Vec<QueuedRow>) {
-        tokio::select! {
-            () = tokio::time::sleep(GATHER) => {}
-            () = self.stop.cancelled() => {}
-        }
-        while batch.len() < BATCH
-            && let Ok(row) = self.rows.try_recv()
-        {
-            batch.push(row);
         }
     }
 

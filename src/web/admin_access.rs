@@ -145,3 +145,22 @@ pub(super) async fn other_method() -> AdminError {
                    its MCP endpoint";
     AdminError(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message.to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn service_accounts_of_other_namespaces_are_refused() {
+        let of = |method, subject: &str| Identity::new(method, "", subject.to_owned()).unwrap();
+        for (subject, is_refused) in [
+            ("system:serviceaccount:mcp:admin", false),
+            ("system:serviceaccount:mcp-other:admin", true),
+            ("system:serviceaccount:web:mcp", true),
+        ] {
+            let refused = foreign(&of(IdentityMethod::TokenReview, subject), "mcp");
+            assert_eq!(refused.is_some(), is_refused, "{subject}: {refused:?}");
+        }
+        assert_eq!(foreign(&Identity::local(), "mcp"), None, "the token of a Secret");
+    }
+}

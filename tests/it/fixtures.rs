@@ -48,12 +48,6 @@ pub fn python() -> PathBuf {
     existing(named.unwrap_or_else(|| checkout().join(".cache/venv/bin/python")))
 }
 
-/// A Node that the packages of `tests/conformance` run on: the one of `make setup`, where the machine's is too old.
-pub fn suite_node() -> PathBuf {
-    let own = checkout().join(".cache/node-suite/bin/node");
-    if own.exists() { own } else { "node".into() }
-}
-
 /// A file of `tests/fixtures`.
 pub fn fixture(path: &str) -> PathBuf {
     existing(checkout().join("tests/fixtures").join(path))

@@ -1,10 +1,8 @@
 //! The arguments of `hawsepipe auth`.
 
-use std::path::PathBuf;
-
 use clap::builder::NonEmptyStringValueParser;
 
-use super::OptionArgs;
+use super::SourceArgs;
 use crate::cli::formats::ResultFormat;
 
 #[derive(Debug, clap::Args)]
@@ -30,11 +28,8 @@ Examples:
   hawsepipe auth check -f manifests/ --token - --tool files/read_text_file < token.txt
   hawsepipe auth check -f manifests/ --secrets-dir secrets/ --api-key \"$KEY\" --tool files/read_text_file -o json")]
 pub struct AuthCheckArgs {
-    /// A manifest, or a folder of manifests; can be repeated
-    #[arg(short, long = "file", value_name = "PATH", required = true)]
-    pub files: Vec<PathBuf>,
     #[command(flatten)]
-    pub options: OptionArgs,
+    pub source: SourceArgs,
     /// The token of a client, or `-` to read it from the standard input. Default: none, like a client that sends no credentials
     #[arg(long, value_name = "TOKEN", value_parser = NonEmptyStringValueParser::new())]
     pub token: Option<String>,

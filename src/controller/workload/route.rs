@@ -24,10 +24,11 @@ pub(super) fn route(input: &WorkloadInput<'_>) -> Option<Manifest<HTTPRoute>> {
     let name = input.owner.workload();
     let parents: Vec<_> = written.parent_refs.iter().map(parent).collect();
     let hosts: Vec<_> = written.hostnames.iter().flatten().map(|host| host.to_ascii_lowercase()).collect();
-    let mut rules: Vec<_> = prefixes(&input.listeners).into_iter().map(|found| rule(&name, found)).collect();
-    let port = input.listeners.iter().find(|listener| listener.refusing.is_none())?.port;
+    let prefixes = prefixes(&input.listeners);
+    let &(_, port) = prefixes.first()?;
+    let mut rules: Vec<_> = prefixes.iter().map(|found| rule(&name, *found)).collect();
     let resource = input.spec.authentication.resource_metadata.as_ref();
-    if let Some(resource) = resource.filter(|_| !prefixes(&input.listeners).iter().any(|(prefix, _)| *prefix == "/")) {
+    if let Some(resource) = resource.filter(|_| prefixes.iter().all(|(prefix, _)| *prefix != "/")) {
         // Clients look for the metadata outside of the paths of listeners (RFC 9728, 3.1).
         rules.push(rule(&name, (&metadata_path(&resource.resource), port)));
     }

@@ -5,7 +5,6 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use super::{checkout, command};
-use crate::fixtures::suite_node;
 
 /// How long a set may take; the suite itself ends each scenario after 30 s.
 const AT_MOST: Duration = Duration::from_secs(240);
@@ -15,6 +14,12 @@ fn package() -> PathBuf {
     let package = checkout().join("tests/conformance/node_modules/@modelcontextprotocol/conformance");
     assert!(package.exists(), "{} is not there: run `make setup`", package.display());
     package
+}
+
+/// A Node that the suite runs on: the one of `make setup`, where the machine's is too old.
+fn node() -> PathBuf {
+    let own = checkout().join(".cache/node-suite/bin/node");
+    if own.exists() { own } else { "node".into() }
 }
 
 /// Runs the scenarios that a revision requires against `url`. What they found is below `results`.
@@ -30,7 +35,7 @@ pub async fn run_one(revision: &str, scenario: &str, url: &str, results: &Path) 
 }
 
 async fn run_at(url: &str, what: &[&str], results: &Path) -> String {
-    let mut command = command(&suite_node());
+    let mut command = command(&node());
     command.arg(package().join("dist/index.js")).args(["server", "--url", url]).args(what);
     command.arg("--output-dir").arg(results).stdin(Stdio::null()).kill_on_drop(true);
     let output = tokio::time::timeout(AT_MOST, command.output()).await.expect("the suite ends in time").unwrap();
@@ -40,7 +45,7 @@ async fn run_at(url: &str, what: &[&str], results: &Path) -> String {
 /// Runs one scenario of clients: the suite starts `program`, which starts `gateway` and speaks through it. What the
 /// scenario found is below `results`.
 pub async fn run_client(revision: &str, scenario: &str, program: &Path, gateway: &Path, results: &Path) {
-    let mut command = command(&suite_node());
+    let mut command = command(&node());
     command.arg(package().join("dist/index.js")).args(["client", "--scenario", scenario, "--spec-version", revision]);
     command.arg("--command").arg(format!("{} client", program.display()));
     command.arg("--output-dir").arg(results).env("HAWSEPIPE_TEST_PROGRAM", gateway);

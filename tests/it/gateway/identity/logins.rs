@@ -19,12 +19,6 @@ fn run(client: &mut Command, url: &str, user: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The requests of a client that finds out how to log in, and does so.
-fn asked() -> [Value; 4] {
-    ["/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-authorization-server", "/reg", "/token"]
-        .map(|path| json!({ "asked": path }))
-}
-
 /// Has users log in through such a client.
 async fn log_in(client: impl Fn() -> Command) {
     let port = free_port();
@@ -45,15 +39,15 @@ async fn log_in(client: impl Fn() -> Command) {
     let gateway = Gateway::start_with(&folder, &["--listen", &format!("127.0.0.1:{port}")]);
     tools_of(&gateway, &["raw"]).await;
     let lines = run(&mut client(), &resource, "ann");
-    for step in asked() {
-        assert!(lines.contains(&step), "{step}: {lines:?}");
+    for path in
+        ["/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-authorization-server", "/reg", "/token"]
+    {
+        assert!(lines.contains(&json!({"asked": path})), "{path}: {lines:?}");
     }
     assert_eq!(lines.last().unwrap()["result"]["content"][0]["text"], r#"{"a":1}"#, "{lines:?}");
     let lines = run(&mut client(), &resource, "bob");
     let error = lines.last().unwrap()["error"].as_str().unwrap_or_else(|| panic!("{lines:?}"));
-    let is_unknown =
-        ["Unknown tool: raw__args", "Tool 'raw__args' not found"].iter().any(|words| error.contains(words));
-    assert!(is_unknown, "{error}");
+    assert!(error.contains("Unknown tool: raw__args"), "{error}");
     let calls = Http::new().get(&format!("http://{}/api/v1/calls", gateway.admin())).await.json();
     let calls = calls["items"].as_array().unwrap();
     let answered: Vec<_> = calls.iter().filter(|call| call["outcome"] == "ok").map(|call| &call["principal"]).collect();
@@ -62,20 +56,20 @@ async fn log_in(client: impl Fn() -> Command) {
 
 #[tokio::test]
 async fn the_oauth_client_of_the_python_sdk_logs_in_and_calls() {
-    let client = || {
+    log_in(|| {
         let mut client = Command::new(python());
         client.arg(fixture("clients/oauth_client.py"));
         client
-    };
-    log_in(client).await;
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn the_oauth_client_of_the_typescript_sdk_logs_in_and_calls() {
-    let client = || {
+    log_in(|| {
         let mut client = Command::new("node");
         client.arg(fixture("clients/oauth_client.mjs"));
         client
-    };
-    log_in(client).await;
+    })
+    .await;
 }
