@@ -22,7 +22,11 @@ pub async fn runs(args: RunsArgs) -> anyhow::Result<ExitCode> {
         RunsCommand::Show(args) => show(&args).await,
         RunsCommand::Cancel(args) => {
             let cancelled = post(&args.show.admin, &format!("{}/cancel", path(&args)), String::new()).await?;
-            print_run(&args, &parsed(&cancelled)?)?;
+            let run = parsed(&cancelled)?;
+            if run["endedAt"].is_u64() && run["status"] != "cancelled" {
+                anyhow::bail!("run {} has ended already: {}", args.id, text(&run["status"]));
+            }
+            print_run(&args, &run)?;
             Ok(ExitCode::SUCCESS)
         }
         RunsCommand::Answer(args) => answer(&args).await,
@@ -126,7 +130,9 @@ fn print_run(args: &RunArgs, run: &Value) -> anyhow::Result<()> {
 }
 
 fn steps(run: &Value) -> Vec<Value> {
-    run["steps"].as_array().cloned().unwrap_or_default()
+    let mut steps = run["steps"].as_array().cloned().unwrap_or_default();
+    steps.iter_mut().for_each(|step| step["runEnded"] = json!(run["endedAt"].is_u64()));
+    steps
 }
 
 /// Returns the lines of a run, without its steps.
@@ -155,6 +161,7 @@ fn step_columns() -> Vec<Column> {
         column("STARTED", |s| time(&s["startedAt"])),
         column("STEP", |s| text(&s["name"])),
         column("STATUS", |s| match (&s["endedAt"], &s["reason"]) {
+            (Value::Null, _) if s["runEnded"] == true => "cancelled".to_owned(),
             (Value::Null, _) => "working".to_owned(),
             (_, Value::Null) => "success".to_owned(),
             _ => "failed".to_owned(),

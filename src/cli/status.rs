@@ -109,7 +109,10 @@ pub fn plugin_columns() -> Vec<Column> {
         wide("TYPE", |p| text(&p["type"])),
         wide("VERSION", |p| text(&p["version"])),
         column("STATE", |p| text(&p["state"])),
-        column("ROLE", |p| text(&p["role"])),
+        column("ROLE", |p| match p["type"].as_str() {
+            None | Some("middleware") => text(&p["role"]),
+            Some(typed) => typed.to_owned(),
+        }),
         column("WORKERS", |p| text(&p["workers"])),
         wide("PROTOCOL", |p| text(&p["protocol"])),
         wide("REVISION", |p| short(&p["revision"])),

@@ -162,7 +162,8 @@ impl HistoryRecord for CallRecord {
         let entries = self.entries.iter().map(|entry| {
             BASE_SIZE / 4 + length(entry.error.as_ref()) + entry.metadata.as_ref().map_or(0, |raw| raw.get().len())
         });
-        let payloads = self.arguments.iter().chain(&self.answer).map(Payload::size);
+        let sources = self.sources.iter().flat_map(|run| &run.sources);
+        let payloads = self.arguments.iter().chain(&self.answer).chain(sources).map(Payload::size);
         BASE_SIZE + self.tool.len() + length(self.reason.as_ref()) + entries.chain(payloads).sum::<usize>()
     }
 }

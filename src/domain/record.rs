@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use super::method::Method;
 use super::plugin::{Mode, Phase};
 use super::reason::Reason;
-pub use super::record_payload::Payload;
+pub use super::record_payload::{Payload, RunSources};
 
 /// The outcome of a plugin execution. The values are those of ExecutionStatus in document 000 (see
 /// docs/architecture.md), plus `Denied` and `Skipped`.
@@ -353,6 +353,9 @@ pub struct CallRecord {
     /// The server's answer as the client got it, if the history keeps content.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<Payload>,
+    /// The sources of the run that the call has ended, if the history keeps content.
+    #[serde(skip)]
+    pub sources: Option<RunSources>,
 }
 
 #[cfg(test)]

@@ -23,3 +23,12 @@ impl Payload {
         }
     }
 }
+
+/// The sources of a run of a pipeline, after redaction.
+#[derive(Clone, Debug)]
+pub struct RunSources {
+    /// The id of the run.
+    pub run: String,
+    /// The sources, as `_meta["hawsepipe.dev/sources"]` of the answer has them.
+    pub sources: Vec<Payload>,
+}

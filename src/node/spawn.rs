@@ -137,7 +137,8 @@ fn spawn_module(parts: SpawnSpec<'_>, to_log: PipeWriter) -> io::Result<Made> {
     let egress = give_stdin(&mut command, plugin, code, theirs.into())?;
     command.arg(FEW_THREADS).arg(code.parent().host()).arg(code.entry());
     command.args(egress.as_ref().map(|_| "egress")).args((plugin.plan.concurrency > 1).then_some("concurrent"));
-    command.args((!plugin.plan.kind.is_middleware()).then_some("typed"));
+    let required: Vec<_> = plugin.plan.kind.required_exports().iter().map(|names| names.join("|")).collect();
+    command.args((!required.is_empty()).then(|| format!("typed={}", required.join(","))));
     command.stdout(to_log.try_clone()?).stderr(to_log);
     let child = run(command)?;
     let channel = Channel::new(Socket::new(ours)?, LogMask::of(plugin).running(code));

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use sqlx::{AssertSqlSafe, Row};
+use sqlx::pool::PoolConnection;
+use sqlx::{Any, AssertSqlSafe, Row};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -62,6 +63,7 @@ impl AuditQueue {
         let (sender, rows) = mpsc::channel(MAX_ROWS);
         let writer = AuditWriter {
             connections,
+            connection: None,
             rows,
             head: AuditHead::new(chain),
             // The process can have written to the same database before.
@@ -102,6 +104,7 @@ impl AuditQueue {
 
 struct AuditWriter {
     connections: Arc<Connections>,
+    connection: Option<PoolConnection<Any>>,
     rows: mpsc::Receiver<Waiting>,
     head: AuditHead,
     /// Whether `head` is what the database has. Of a failed transaction it is not known whether it was committed.
@@ -158,6 +161,8 @@ impl AuditWriter {
             }
         }
         if flushes {
+            // The pool waits for all connections when it is closed.
+            self.connection = None;
             self.log_head();
         }
         let written = written.map(drop).map_err(|why| AuditError::Store(why.to_string()));
@@ -187,7 +192,7 @@ impl AuditWriter {
             })
         });
         let statements = statements.collect();
-        self.connections.transaction(statements).await?;
+        self.connections.transaction(statements, &mut self.connection).await?;
         Ok(head)
     }
 

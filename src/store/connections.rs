@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 use sqlx::any::AnyPoolOptions;
-use sqlx::{AnyConnection, AnyPool, AssertSqlSafe, ConnectOptions, Connection, Row};
+use sqlx::pool::PoolConnection;
+use sqlx::{Any, AnyConnection, AnyPool, AssertSqlSafe, ConnectOptions, Connection, Row};
 use tokio::sync::Mutex;
 
 use super::error::StoreError;
@@ -77,14 +78,23 @@ impl Connections {
         }
     }
 
-    /// Runs statements in one transaction. A connection on which that fails is closed: after a write that failed, SQLite can
+    /// Runs statements in one transaction, on a connection that stays in `own` afterwards: the pool tests each connection
+    /// that it gets back, which takes as long as a small write. A server can close a connection meanwhile, so one to
+    /// PostgreSQL does not stay. A connection on which a transaction fails is closed: after a write that failed, SQLite can
     /// keep the lock of the transaction, and every later write would find the database locked.
-    pub(super) async fn transaction(&self, mut statements: Vec<Statement>) -> Result<(), StoreError> {
+    pub(super) async fn transaction(
+        &self,
+        mut statements: Vec<Statement>,
+        own: &mut Option<PoolConnection<Any>>,
+    ) -> Result<(), StoreError> {
         let _writing = match self.target.dialect() {
             Dialect::Sqlite => Some(self.writing.lock().await),
             Dialect::Postgres => None,
         };
-        let mut connection = self.pool.acquire().await.map_err(|why| self.error(&why))?;
+        let mut connection = match own.take() {
+            Some(connection) => connection,
+            None => self.pool.acquire().await.map_err(|why| self.error(&why))?,
+        };
         let run = async {
             // One statement is a transaction by itself.
             if statements.len() == 1
@@ -99,8 +109,10 @@ impl Connections {
             transaction.commit().await
         };
         let done = self.within(run).await;
-        if done.is_err() {
-            connection.close_on_drop();
+        match (&done, self.target.dialect()) {
+            (Err(_), _) => connection.close_on_drop(),
+            (Ok(()), Dialect::Sqlite) => *own = Some(connection),
+            (Ok(()), Dialect::Postgres) => {}
         }
         done
     }

@@ -94,6 +94,12 @@ const MIGRATIONS: &[Migration] = &[
         down: &["DROP TABLE registry_objects", "DROP TABLE registry_code", "DROP TABLE registry_settings"],
     },
     Migration {
+        version: 7,
+        name: "007_sources_fetched_at",
+        up: &["CREATE INDEX sources_fetched_at ON sources (fetched_at)"],
+        down: &["DROP INDEX sources_fetched_at"],
+    },
+    Migration {
         version: 10,
         name: "010_source_type_field",
         up: &[

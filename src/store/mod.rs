@@ -14,6 +14,7 @@ mod migrations;
 mod queue;
 mod registry;
 mod retention;
+mod sources;
 mod statements;
 mod target;
 mod writer;

@@ -28,6 +28,13 @@ impl QueuedRow {
         }
     }
 
+    pub(super) fn call(&self) -> Option<&CallRecord> {
+        match self {
+            Self::Call(record) => Some(record),
+            Self::Execution(_) => None,
+        }
+    }
+
     pub(super) fn to_table_row(&self) -> Option<TableRow> {
         match self {
             Self::Call(record) => TableRow::of(&**record),

@@ -35,6 +35,11 @@ impl Connections {
              stored_at, chain, sequence LIMIT {ROWS})"
         );
         let delete = sqlx::query(AssertSqlSafe(sql)).bind(time).execute(&self.pool);
+        removed = removed.max(self.within(delete).await?.rows_affected());
+        let sql = format!(
+            "DELETE FROM sources WHERE id IN (SELECT id FROM sources WHERE fetched_at < $1 ORDER BY fetched_at LIMIT {ROWS})"
+        );
+        let delete = sqlx::query(AssertSqlSafe(sql)).bind(time).execute(&self.pool);
         Ok(removed.max(self.within(delete).await?.rows_affected()))
     }
 

@@ -74,7 +74,7 @@ fn names(kind: RecordKind, names: &[&str]) -> String {
     }
 }
 
-fn number(value: u64) -> i64 {
+pub(super) fn number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 

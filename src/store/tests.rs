@@ -60,6 +60,7 @@ fn call() -> CallRecord {
         entries: Vec::new(),
         arguments: None,
         answer: None,
+        sources: None,
     }
 }
 

@@ -12,6 +12,7 @@ use super::error::StoreError;
 use super::limits::SharedLimits;
 use super::queue::{Counts, QueuedRow};
 use super::retention::ROWS as ROWS_REMOVED;
+use super::sources;
 use super::statements::insert;
 use super::target::Dialect;
 use crate::domain::history::RecordKind;
@@ -107,14 +108,16 @@ impl Writer {
     async fn try_write(&self, batch: &[QueuedRow]) -> Result<(), StoreError> {
         let rows = batch.iter().filter_map(QueuedRow::to_table_row);
         let (calls, executions): (Vec<_>, Vec<_>) = rows.partition(|row| row.kind() == RecordKind::Calls);
-        let mut statements = Vec::new();
+        let dialect = self.connections.target.dialect();
+        let sources = batch.iter().filter_map(QueuedRow::call).flat_map(|call| sources::inserts(call, dialect));
+        let mut statements: Vec<_> = sources.collect();
         for (kind, rows) in [(RecordKind::Calls, calls), (RecordKind::Executions, executions)] {
             let mut rows = rows.into_iter().peekable();
             while rows.peek().is_some() {
                 statements.push(insert(kind, rows.by_ref().take(ROWS).collect()));
             }
         }
-        self.connections.transaction(statements).await
+        self.connections.transaction(statements, &mut None).await
     }
 
     /// Removes rows that are too old, and the oldest ones of a file that is nearly full.

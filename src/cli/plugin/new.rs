@@ -71,7 +71,7 @@ pub fn new(args: &NewArgs) -> anyhow::Result<ExitCode> {
     }
     fs::create_dir_all(&plugins).with_context(|| format!("cannot make the folder {}", plugins.display()))?;
     write(&code, &named(template.code))?;
-    write(&manifest, &named(template.manifest))?;
+    write(&manifest, &without_declared(&named(template.manifest), &args.dir)?)?;
     let types = plugins.join(TYPES_FILE);
     if !types.exists() {
         write(&types, TYPES)?;
@@ -79,6 +79,20 @@ pub fn new(args: &NewArgs) -> anyhow::Result<ExitCode> {
     print_line(&format!("\nRun it once:\n  hawsepipe plugin run {} {}", manifest.display(), template.first_run))?;
     print_line(&format!("Start a gateway with it:\n  hawsepipe run -f {}", args.dir.display()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns a manifest without the servers that another manifest of the folder declares.
+fn without_declared(manifest: &str, folder: &Path) -> anyhow::Result<String> {
+    let mut others = String::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "yaml") {
+            others.push_str(&fs::read_to_string(&path)?);
+        }
+    }
+    const SERVER: &str = "kind: MCPUpstream\nmetadata: {name: everything}\n";
+    let is_new = |document: &&str| !document.contains(SERVER) || !others.contains(SERVER);
+    Ok(manifest.split("---\n").filter(is_new).collect::<Vec<_>>().join("---\n"))
 }
 
 /// Returns the name of the tool of a pipeline with this name.

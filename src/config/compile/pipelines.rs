@@ -1,5 +1,7 @@
 //! Compiles pipelines: which ones the gateway takes, and whether their steps can run.
 
+use serde_json::Value;
+
 use super::plugins::{Plugins, permitted};
 use super::takes::{by_both, includes, takes};
 use super::{FieldFault, bounds, id, is_invalid, switched_off, values};
@@ -10,11 +12,12 @@ use crate::config::variables::{OF_CUSTOMIZATIONS, OF_LOOPS};
 use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::pipeline::{check_output_schema, rules};
 use crate::domain::plan::{
-    AgentKind, GatewayTakes, ModelPlan, PhasePluginPlan, Plan, Refusal, TransportPlan, UpstreamPlan,
+    AgentKind, GatewayTakes, ModelPlan, PhasePluginPlan, PipelinePlan, Plan, Refusal, TransportPlan, UpstreamPlan,
 };
 use crate::domain::plugin::PluginKind;
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
+use crate::domain::schema::schema_fault;
 
 /// What pipelines are compiled for.
 pub(super) struct PipelineContext<'a> {
@@ -40,6 +43,12 @@ pub(super) fn compile(
             continue;
         }
         let key = &pipeline.plan.key;
+        if let Some(other) = plans.iter().find(|other| tool_of(other).is_some() && tool_of(other) == tool_of(&pipeline.plan)) {
+            let tool = tool_of(&pipeline.plan).unwrap_or_default();
+            let message = format!("{} {} has the tool {tool} already: give it another name", other.kind(), other.key);
+            problems.push(Problem::error(Reason::NameConflict, id(Kind::ToolPipeline, key), "spec.tool.name", message));
+            continue;
+        }
         let same_name = |other: &&UpstreamPlan| other.key.name == key.name;
         match served.iter().chain(&plans).find(same_name) {
             Some(other) => {
@@ -68,6 +77,26 @@ pub(super) fn compile(
         context.resolve_plugins(plan, problems);
     }
     plans
+}
+
+/// Returns the name of the tool of a pipeline.
+fn tool_of(plan: &UpstreamPlan) -> Option<String> {
+    let definition: Value = serde_json::from_str(&plan.pipeline()?.definition).ok()?;
+    definition["name"].as_str().map(str::to_owned)
+}
+
+/// Checks the schema of the tool's arguments as those of servers are checked.
+fn check_input_schema(pipeline: &PipelinePlan) -> Result<(), FieldFault> {
+    let definition: Value = serde_json::from_str(&pipeline.definition).unwrap_or_default();
+    let schema = &definition["inputSchema"];
+    let fault = match schema["type"].as_str() {
+        Some("object") => schema_fault(&schema.to_string()).map(|fault| format!("inputSchema{fault}")),
+        _ => Some(format!("its type is {}, not \"object\": clients send an object", schema["type"])),
+    };
+    match fault {
+        Some(fault) => Err((Reason::InvalidSchema, "spec.tool.inputSchema".to_owned(), fault)),
+        None => Ok(()),
+    }
 }
 
 impl PipelineContext<'_> {
@@ -115,7 +144,7 @@ impl PipelineContext<'_> {
                 let message = "none of its agents is enabled".to_owned();
                 return Err((Reason::NothingEnabled, "spec.declared.agents".into(), message));
             }
-            rules::check(pipeline).map_err(|rule| (Reason::InvalidObject, "spec.declared".into(), rule.to_owned()))?;
+            rules::check(pipeline).map_err(|rule| (Reason::InvalidObject, "spec.declared".into(), rule))?;
         }
         for (index, agent) in pipeline.agents.iter().enumerate() {
             let Some((condition, _)) = &agent.repeat else { continue };
@@ -129,6 +158,7 @@ impl PipelineContext<'_> {
                 (Reason::InvalidExpression, format!("spec.declared.customizations[{index}].when"), why)
             })?;
         }
+        check_input_schema(pipeline)?;
         if let Some(schema) = &pipeline.output_schema {
             check_output_schema(schema).map_err(|(reason, why)| (reason, "spec.output.schema".to_owned(), why))?;
         }

@@ -17,5 +17,5 @@ pub use customizer::{Changes, Customizable, CustomizerResult, PhaseOfPlugin, Pip
 pub use machine::{PipelineMachine, Step, StepRole};
 #[cfg(feature = "gateway")]
 pub use output_schema::check_output_schema;
-pub use source::{InvalidSource, NewSource, Source, Sources};
+pub use source::{InvalidSource, NewSource, RUN, SOURCES, Source, Sources};
 pub use state::{RunState, StepResult};

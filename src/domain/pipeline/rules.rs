@@ -30,19 +30,14 @@ const GOES_TO: &str = "adjustGoesTo";
 /// Checks the names in a pipeline and in its customizations.
 ///
 /// # Errors
-/// The rule that is broken.
-pub fn check(plan: &PipelinePlan) -> Result<(), &'static str> {
-    let is_agent = |name: &String| plan.agent(name).is_some();
-    if !is_agent(&plan.start_agent) {
-        return Err(START_AGENT);
-    }
+/// The rule that is broken, and the name that breaks it.
+pub fn check(plan: &PipelinePlan) -> Result<(), String> {
+    check_names(plan, START_AGENT, [&plan.start_agent])?;
     let named = plan.agents.iter().flat_map(|agent| {
         let back = agent.repeat.iter().map(|(_, back)| back);
         agent.next_on_success.iter().chain(&agent.next_on_failure).chain(back)
     });
-    if !named.into_iter().all(is_agent) {
-        return Err(TRANSITIONS);
-    }
+    check_names(plan, TRANSITIONS, named)?;
     let configs = plan.agents.iter().map(|agent| (agent, agent.plugin.config.as_ref()));
     check_adjusting(plan, configs)?;
     check_phases(plan, &plan.phases)?;
@@ -52,14 +47,12 @@ pub fn check(plan: &PipelinePlan) -> Result<(), &'static str> {
 /// Checks the names in a change of a pipeline.
 ///
 /// # Errors
-/// The rule that is broken.
-pub fn check_change(plan: &PipelinePlan, change: &CustomizationPlan) -> Result<(), &'static str> {
+/// The rule that is broken, and the name that breaks it.
+pub fn check_change(plan: &PipelinePlan, change: &CustomizationPlan) -> Result<(), String> {
     let overridden = change.overrides.iter().map(|change| &change.agent);
-    if !change.disabled_agents.iter().chain(overridden).all(|agent| plan.agent(agent).is_some()) {
-        return Err(CHANGED_AGENTS);
-    }
+    check_names(plan, CHANGED_AGENTS, change.disabled_agents.iter().chain(overridden))?;
     if change.disabled_agents.contains(&plan.start_agent) {
-        return Err(START_DISABLED);
+        return Err(START_DISABLED.to_owned());
     }
     let changed = change.overrides.iter().filter_map(|change| Some((plan.agent(&change.agent)?, &change.config)));
     check_adjusting(plan, changed.map(|(agent, config)| (&plan.agents[agent], config.as_ref())))?;
@@ -70,19 +63,31 @@ pub fn check_change(plan: &PipelinePlan, change: &CustomizationPlan) -> Result<(
 fn check_adjusting<'a>(
     plan: &PipelinePlan,
     configs: impl Iterator<Item = (&'a AgentPlan, Option<&'a String>)>,
-) -> Result<(), &'static str> {
+) -> Result<(), String> {
     let configs = configs.filter(|(agent, _)| agent.kind == AgentKind::Reflector).filter_map(|(_, config)| config);
     let configs = configs.filter_map(|config| serde_json::from_str::<Value>(config).ok());
     let is_wrong = |goes_to: &Value| goes_to.as_str().is_none_or(|name| plan.agent(name).is_none());
     match configs.into_iter().any(|config| config.get(GOES_TO).is_some_and(is_wrong)) {
-        true => Err(ADJUST_GOES_TO),
+        true => Err(ADJUST_GOES_TO.to_owned()),
         false => Ok(()),
     }
 }
 
-fn check_phases(plan: &PipelinePlan, phases: &[InsertedPhasePlan]) -> Result<(), &'static str> {
-    match phases.iter().all(|phase| plan.agent(&phase.agent).is_some()) {
-        true => Ok(()),
-        false => Err(PHASES),
+fn check_phases(plan: &PipelinePlan, phases: &[InsertedPhasePlan]) -> Result<(), String> {
+    check_names(plan, PHASES, phases.iter().map(|phase| &phase.agent))
+}
+
+/// Checks that these are names of agents.
+fn check_names<'a>(
+    plan: &PipelinePlan,
+    rule: &str,
+    names: impl IntoIterator<Item = &'a String>,
+) -> Result<(), String> {
+    match names.into_iter().find(|name| plan.agent(name).is_none()) {
+        Some(name) => {
+            let agents: Vec<_> = plan.agents.iter().map(|agent| agent.name.as_str()).collect();
+            Err(format!("{rule}; {name:?} is none of {}", agents.join(", ")))
+        }
+        None => Ok(()),
     }
 }

@@ -3,6 +3,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+/// The key of `_meta` with the facts about a run.
+pub const RUN: &str = "hawsepipe.dev/run";
+/// The key of `_meta` with the sources of a run, or of what a server answers.
+pub const SOURCES: &str = "hawsepipe.dev/sources";
 /// The maximum number of sources of a run.
 const MAX_SOURCES: usize = 1000;
 /// The maximum number of bytes of a title or a URL, and of the metadata as JSON.

@@ -7,6 +7,8 @@ use serde_json::{Map, Value, json};
 
 use super::source::{NewSource, Sources};
 
+/// The members of the result of a step.
+const RETURNED: [&str; 5] = ["output", "result", "state", "decision", "sources"];
 /// The members of the state that a step can change.
 const CHANGEABLE: [&str; 4] = ["plan", "observations", "pluginData", "decision"];
 
@@ -66,6 +68,9 @@ impl StepResult {
         ];
         if let Some((_, why)) = wrong.into_iter().find(|(is_wrong, _)| *is_wrong) {
             return Err(format!("its {why}"));
+        }
+        if !members.keys().all(|key| RETURNED.contains(&key.as_str())) {
+            return Err(format!("its result has a member other than {}", RETURNED.join(", ")));
         }
         let members: Map<_, _> = members.into_iter().filter(|(_, value)| !value.is_null()).collect();
         let result: Self = serde_json::from_value(Value::Object(members))

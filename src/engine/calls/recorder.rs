@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::value::RawValue;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
@@ -12,9 +13,11 @@ use super::question_traces::QuestionTraces;
 use super::spans;
 use crate::config::redaction::Redaction;
 use crate::domain::method::Method;
+use crate::domain::pipeline::{RUN, SOURCES};
 use crate::domain::plugin::Mode;
 use crate::domain::reason::Reason;
-use crate::domain::record::{CallOutcome, CallRecord, EntryOutcome, EntryTrace};
+use crate::domain::raw::RawObject;
+use crate::domain::record::{CallOutcome, CallRecord, EntryOutcome, EntryTrace, RunSources};
 use crate::engine::Engine;
 use crate::engine::plan::link::Linked;
 use crate::engine::request::{CallRequest, Reply};
@@ -141,7 +144,19 @@ impl CallRecorder {
             && self.was_answered
         {
             self.record.answer = Some(redaction.payload(answer.get()));
+            self.record.sources = self.sources(answer, redaction);
         }
+    }
+
+    /// Returns the sources that the answer of a run has. A server cannot have them: its answers are not of a pipeline.
+    fn sources(&self, answer: &RawValue, redaction: &Redaction) -> Option<RunSources> {
+        let meta = RawObject::parse(RawObject::parse(answer.get()).ok()?.get("_meta")?.get()).ok()?;
+        let sources: Vec<&RawValue> = serde_json::from_str(meta.get(SOURCES)?.get()).ok()?;
+        let run = RawObject::parse(meta.get(RUN)?.get()).ok()?.get_str("id")?;
+        let snapshot = self.engine.snapshot();
+        let upstream = snapshot.plan().upstreams.iter().find(|upstream| upstream.key.name == self.record.upstream)?;
+        upstream.pipeline()?;
+        Some(RunSources { run, sources: sources.iter().map(|source| redaction.payload(source.get())).collect() })
     }
 
     /// Records that the call is being sent to its upstream again.
@@ -273,6 +288,7 @@ fn blank() -> CallRecord {
         entries: Vec::new(),
         arguments: None,
         answer: None,
+        sources: None,
     }
 }
 

@@ -9,12 +9,11 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use super::context::RunContext;
-use super::output::SOURCES;
 use crate::domain::budget::Account;
 use crate::domain::limits::Tracker;
 use crate::domain::method::Method;
 use crate::domain::model::ModelFailure;
-use crate::domain::pipeline::NewSource;
+use crate::domain::pipeline::{NewSource, SOURCES};
 use crate::domain::plugin::MAX_MESSAGE;
 use crate::domain::ports::{Answering, Host, PluginProgress};
 use crate::domain::question::Question;

@@ -5,17 +5,13 @@ use serde_json::{Map, Value, json};
 
 use super::context::RunUse;
 use super::runs::RunStatus;
-use crate::domain::pipeline::Sources;
+use crate::domain::pipeline::{RUN, SOURCES, Sources};
 use crate::domain::plan::PipelinePlan;
 use crate::domain::raw::to_raw;
 use crate::domain::reason::Reason;
 use crate::domain::schema::without_value;
 use crate::engine::plan::linked_pipeline::LinkedPipeline;
 
-/// The key of `_meta` with the facts about a run.
-pub(super) const RUN: &str = "hawsepipe.dev/run";
-/// The key of `_meta` with the sources of a run.
-pub(super) const SOURCES: &str = "hawsepipe.dev/sources";
 /// The maximum number of bytes of an output.
 const MAX_OUTPUT: usize = 1 << 20;
 

@@ -8,11 +8,10 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::arguments::read_arguments;
-use super::output::SOURCES;
 use super::plugin_call::PluginCall;
 use crate::domain::item::{Item, ItemKind, Listed};
 use crate::domain::method::Method;
-use crate::domain::pipeline::{NewSource, Sources};
+use crate::domain::pipeline::{NewSource, SOURCES, Sources};
 use crate::domain::plan::PhasePluginPlan;
 use crate::domain::plugin::{ContentType, Failure, Input, Metadata, Mode, TypedCall};
 use crate::domain::ports::{Answering, Host, PluginProgress, ToClient};

@@ -11,7 +11,7 @@ use super::context::{RunContext, SharedUse};
 use super::loops::{counts, customized, holds};
 use super::output::{RunFailure, answer, completed, failure};
 use super::runs::{Run, RunEntry, RunStatus, RunTable};
-use crate::domain::pipeline::{NewSource, PipelineMachine, RunState, Step, StepResult, StepRole};
+use crate::domain::pipeline::{PipelineMachine, RunState, Step, StepResult, StepRole};
 use crate::domain::plan::{AgentKind, AgentPlan};
 use crate::domain::plugin::Failure;
 use crate::domain::ports::ToClient;
@@ -172,12 +172,11 @@ impl RunContext<'_> {
             let is_agent = matches!(step.role, StepRole::Agent(_));
             let shown = state.shown(machine.iterations(), &self.used.lock().sources);
             self.report(step.name);
-            let result = self.run_any(step, &shown).await;
+            let result = self.run_any(step, &shown).await.and_then(|result| self.take_sources(step.name, result));
             steps.push(noted(step.name, &result));
             let goes_on = machine.ended(step, result.is_ok());
             match result {
-                Ok(mut result) => {
-                    self.take_sources(std::mem::take(&mut result.sources));
+                Ok(result) => {
                     result.goes_to.as_deref().into_iter().for_each(|agent| machine.goes_to(agent));
                     if result.ends {
                         machine.finish();
@@ -266,13 +265,15 @@ impl RunContext<'_> {
         })
     }
 
-    /// Takes the sources in the result of a step. Those that are not valid are left out.
-    fn take_sources(&self, sources: Vec<NewSource>) {
-        for source in sources {
-            if let Err(why) = self.add_source(source) {
-                tracing::warn!(request_id = self.call.facts.request_id, "a source of {} is left out: {why}", self.name);
-            }
+    /// Takes the sources out of the result of a step. A step fails if one of them is not valid.
+    fn take_sources(&self, step: &str, mut result: StepResult) -> Result<StepResult, RunFailure> {
+        for (index, source) in std::mem::take(&mut result.sources).into_iter().enumerate() {
+            self.add_source(source).map_err(|why| RunFailure {
+                step: Some(step.to_owned()),
+                ..RunFailure::new(Reason::InvalidOutput, format!("its `sources[{index}]` is not valid: {why}"))
+            })?;
         }
+        Ok(result)
     }
 
     fn too_large(&self, size: usize) -> RunFailure {

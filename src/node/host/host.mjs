@@ -385,12 +385,13 @@ function feed(chunk, end) {
 }
 
 // Only for them too: their part of this script, and the class of `ctx`.
-const typed = options.includes('typed') ? await import('./typed.mjs') : undefined;
+const required = options.find((option) => option.startsWith('typed='));
+const typed = required ? await import('./typed.mjs') : undefined;
 const TypedContext = typed?.typedContext(Context);
 
 try {
   const exported = await import(pathToFileURL(entry).href);
-  if (typed !== undefined) plugin = await typed.loadTyped(exported, { log: logger });
+  if (typed !== undefined) plugin = await typed.loadTyped(exported, required.slice(6), { log: logger });
   // What CommonJS code assigns to module.exports is the default export of the namespace.
   const pick = (name) => [exported[name], exported.default?.[name]].find((value) => typeof value === 'function');
   const fallback = typeof exported.default === 'function' ? exported.default : pick('default');

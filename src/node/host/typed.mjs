@@ -11,11 +11,17 @@ async function make(factory, given) {
   }
 }
 
-// Finds the plugin's functions: what `createPlugin` or a default function gives, a default object, or the exports.
-export async function loadTyped(exported, given) {
+// Finds the plugin's functions: what `createPlugin` or a default function gives, a default object, or the exports. Of each
+// list in `required`, such as `getTools,execute`, it must have one: lists are separated by commas, names by `|`.
+export async function loadTyped(exported, required, given) {
   const factory = [exported.createPlugin, exported.default].find((value) => typeof value === 'function');
   const made = factory === undefined ? exported.default ?? exported : await make(factory, given);
   if (made === null || typeof made !== 'object') throw new TypeError(`its factory gave no object${HINT}`);
+  for (const names of required.split(',')) {
+    if (names.split('|').every((name) => typeof made[name] !== 'function')) {
+      throw new TypeError(`it has no function ${names.replaceAll('|', ' or ')}${factory === undefined ? '' : HINT}`);
+    }
+  }
   return made;
 }
 
@@ -60,7 +66,12 @@ export function typedContext(Context) {
       const { callTool } = this;
       const calling = (tool, args) => {
         used += 1;
-        return callTool(tool, args);
+        const answered = callTool(tool, args);
+        // Calls that the gateway does not admit are not counted.
+        answered.catch((error) => {
+          if (['ToolNotAllowed', 'BudgetExhausted'].includes(error?.data?.reason)) used -= 1;
+        });
+        return answered;
       };
       Object.defineProperty(this, 'callTool', { value: calling });
       let llmUsed = budgets.llmCallsUsed;

@@ -275,7 +275,8 @@ async fn migrations_down_and_up_keep_rows() {
             out(&output)
         };
         let up =
-            "up 001_calls\nup 002_executions\nup 003_sources\nup 004_plugin_store\nup 005_audit\nup 006_registry\n";
+            "up 001_calls\nup 002_executions\nup 003_sources\nup 004_plugin_store\nup 005_audit\nup 006_registry\n\
+             up 007_sources_fetched_at\n";
         assert_eq!(migrate(&[]), format!("{up}up 010_source_type_field\n"));
         sql(
             "INSERT INTO sources (id, url, source_type, source_metadata) VALUES ('1', 'https://a', 'custom', '{\"a\": 1}')",

@@ -12,6 +12,7 @@ mod provided;
 mod rows;
 mod runs;
 mod sdks;
+mod sources;
 mod steps;
 mod taken;
 mod tasks;
