@@ -121,7 +121,15 @@ impl Identity {
         let method = of("method").next().unwrap_or_else(|| IdentityMethod::Jwt.as_str().to_owned());
         let known = IdentityMethod::PROVED.into_iter().find(|known| known.as_str() == method);
         let known = known.ok_or_else(|| format!("there is no method {method:?}: it is jwt, apiKey or tokenReview"))?;
-        let Some(subject) = of("subject").next() else { return Ok(Self::bare(IdentityMethod::Anonymous, ANONYMOUS)) };
+        let subject = match (of("subject").next(), of("subject").nth(1)) {
+            (Some(subject), None) => subject,
+            (None, _) if pairs.is_empty() => return Ok(Self::bare(IdentityMethod::Anonymous, ANONYMOUS)),
+            _ => {
+                return Err(format!(
+                    "{text:?} must have one subject=NAME, or be empty for a client without credentials"
+                ));
+            }
+        };
         let mut identity = Self::new(known, "", subject).map_err(|why| format!("the identity is not valid: {why}"))?;
         identity.groups = of("groups").collect();
         identity.scopes = of("scopes").collect();

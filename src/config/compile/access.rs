@@ -1,5 +1,7 @@
 //! Checks the rules of a gateway. Rules that cannot be compiled or fail a test are not taken: the last accepted ones stay in force.
 
+use serde_json::Value;
+
 use super::values::config_map;
 use crate::config::access::AccessTest;
 use crate::config::access::authorize::Rules;
@@ -39,7 +41,9 @@ pub(super) fn check(
     for (reason, field, why) in faults {
         let message = format!("{why}. {effect}");
         if kept.is_none() {
-            gateway.refusing.get_or_insert(Refusal { reason, message: format!("{field}: {why}") });
+            // Clients see this message.
+            let message = format!("{field} is not valid: the status of the gateway says why");
+            gateway.refusing.get_or_insert(Refusal { reason, message });
         }
         problems.push(Problem::error(reason, object.clone(), field, message));
     }
@@ -76,16 +80,31 @@ pub(super) fn put_keys(
     for (at, jwt) in gateway.authentication.jwt.iter_mut().enumerate() {
         let Some((name, entry)) = &jwt.jwks_ref else { continue };
         match config_map(inputs, &key.namespace, name, entry) {
-            Ok(text) => jwt.jwks = Some(text.to_owned()),
-            Err((reason, message)) => {
+            Ok(text) if is_key_set(text) => jwt.jwks = Some(text.to_owned()),
+            found => {
+                let no_set =
+                    || format!("key {entry:?} of ConfigMap {name} has no JSON Web Key Set: {{\"keys\": [..]}}");
+                let (reason, message) = found.err().unwrap_or_else(|| (Reason::InvalidConfig, no_set()));
                 let known = accepted.iter().flat_map(|accepted| &accepted.authentication.jwt);
                 let mut same = known.filter(|known| known.issuer == jwt.issuer && known.jwks_ref == jwt.jwks_ref);
                 jwt.jwks = same.find_map(|known| known.jwks.clone());
+                let effect = match jwt.jwks {
+                    Some(_) => "The last keys stay in force",
+                    None => "Tokens of this issuer cannot be checked, and are refused",
+                };
+                let message = format!("{message}. {effect}");
                 let field = format!("spec.authentication.jwt[{at}].jwks.configMapKeyRef");
                 problems.push(Problem::error(reason, object.clone(), field, message));
             }
         }
     }
+}
+
+/// Whether a text is a set of keys (RFC 7517, section 5). Which of the keys can be used is for the check of tokens.
+fn is_key_set(text: &str) -> bool {
+    let set: Value = serde_json::from_str(text).unwrap_or_default();
+    let keys = set["keys"].as_array().map(Vec::as_slice).unwrap_or_default();
+    !keys.is_empty() && keys.iter().all(|key| key["kty"].is_string())
 }
 
 /// Returns rules that allow nothing.

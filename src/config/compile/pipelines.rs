@@ -43,7 +43,9 @@ pub(super) fn compile(
             continue;
         }
         let key = &pipeline.plan.key;
-        if let Some(other) = plans.iter().find(|other| tool_of(other).is_some() && tool_of(other) == tool_of(&pipeline.plan)) {
+        if let Some(other) =
+            plans.iter().find(|other| tool_of(other).is_some() && tool_of(other) == tool_of(&pipeline.plan))
+        {
             let tool = tool_of(&pipeline.plan).unwrap_or_default();
             let message = format!("{} {} has the tool {tool} already: give it another name", other.kind(), other.key);
             problems.push(Problem::error(Reason::NameConflict, id(Kind::ToolPipeline, key), "spec.tool.name", message));

@@ -280,7 +280,8 @@ mod tests {
             (json!({"type": "reflector", "plugin": null, "config": {"adjustGoesTo": "none"}}), rules::ADJUST_GOES_TO),
             (json!({"type": "banana"}), "agents: a type is none of those of agents"),
         ] {
-            assert_eq!(config(&json!([agent(more.clone())])).unwrap_err(), words, "{more}");
+            let why = config(&json!([agent(more.clone())])).unwrap_err();
+            assert!(why.starts_with(words), "{more}: {why}");
         }
         let plugin = config(&json!([agent(json!({"plugin": "other"}))])).unwrap_err();
         assert!(plugin.starts_with("plugin other is not in the manifest"), "{plugin}");
@@ -300,7 +301,8 @@ mod tests {
             ),
             (json!({"insertPhases": [{"name": "x", "plugin": "p", "after": "none"}]}), rules::PHASES),
         ] {
-            assert_eq!(applied(Value::Null, changes.clone(), json!([])).unwrap_err(), words, "{changes}");
+            let why = applied(Value::Null, changes.clone(), json!([])).unwrap_err();
+            assert!(why.starts_with(words), "{changes}: {why}");
         }
     }
 

@@ -78,11 +78,7 @@ fn check_phases(plan: &PipelinePlan, phases: &[InsertedPhasePlan]) -> Result<(),
 }
 
 /// Checks that these are names of agents.
-fn check_names<'a>(
-    plan: &PipelinePlan,
-    rule: &str,
-    names: impl IntoIterator<Item = &'a String>,
-) -> Result<(), String> {
+fn check_names<'a>(plan: &PipelinePlan, rule: &str, names: impl IntoIterator<Item = &'a String>) -> Result<(), String> {
     match names.into_iter().find(|name| plan.agent(name).is_none()) {
         Some(name) => {
             let agents: Vec<_> = plan.agents.iter().map(|agent| agent.name.as_str()).collect();

@@ -206,12 +206,17 @@ mod tests {
 
     #[test]
     fn a_result_of_another_shape_is_an_error() {
-        for json in
-            ["1", "[]", r#"{"output":1}"#, r#"{"state":[]}"#, r#"{"state":{"query":"x"}}"#, r#"{"sources":[1]}"#]
-        {
+        for json in [
+            "1",
+            "[]",
+            r#"{"output":1}"#,
+            r#"{"state":[]}"#,
+            r#"{"state":{"query":"x"}}"#,
+            r#"{"sources":[1]}"#,
+            r#"{"more":1}"#,
+        ] {
             assert!(StepResult::parse(json).is_err(), "{json}");
         }
         assert!(StepResult::parse("null").is_ok());
-        assert!(StepResult::parse(r#"{"more":1}"#).is_ok());
     }
 }

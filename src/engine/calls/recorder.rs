@@ -15,8 +15,8 @@ use crate::config::redaction::Redaction;
 use crate::domain::method::Method;
 use crate::domain::pipeline::{RUN, SOURCES};
 use crate::domain::plugin::Mode;
-use crate::domain::reason::Reason;
 use crate::domain::raw::RawObject;
+use crate::domain::reason::Reason;
 use crate::domain::record::{CallOutcome, CallRecord, EntryOutcome, EntryTrace, RunSources};
 use crate::engine::Engine;
 use crate::engine::plan::link::Linked;
@@ -236,6 +236,7 @@ impl Drop for CallRecorder {
             upstream = record.upstream,
             method = %record.method,
             tool = record.tool,
+            principal = record.principal,
             outcome = record.outcome.as_label(),
             // The words of a plugin that denied the call can quote its content: they are not logged.
             reason = record.reason.as_deref().and_then(Reason::named).map(Reason::as_str),

@@ -274,8 +274,7 @@ async fn migrations_down_and_up_keep_rows() {
             assert!(output.status.success(), "{}", err(&output));
             out(&output)
         };
-        let up =
-            "up 001_calls\nup 002_executions\nup 003_sources\nup 004_plugin_store\nup 005_audit\nup 006_registry\n\
+        let up = "up 001_calls\nup 002_executions\nup 003_sources\nup 004_plugin_store\nup 005_audit\nup 006_registry\n\
              up 007_sources_fetched_at\n";
         assert_eq!(migrate(&[]), format!("{up}up 010_source_type_field\n"));
         sql(

@@ -6,6 +6,7 @@ use super::issuer::{ISSUER, KeyServer, SigningKey};
 use super::{AUDIENCE, Http, ask, call, tools};
 use crate::gateway::harness::{Folder, Gateway, SOON, run};
 use crate::gateway::manifests::{object, raw_server, yaml};
+use crate::gateway::parts::until;
 
 const METADATA: &str = "resource_metadata=\"https://mcp.test/.well-known/oauth-protected-resource/mcp\"";
 
@@ -94,6 +95,16 @@ async fn the_keys_of_an_issuer_come_from_a_config_map() {
         assert!(std::time::Instant::now() < deadline, "the new key is not in force");
     }
     assert_eq!(status(&first).await, 401);
+    // Of a ConfigMap that cannot be read, the last keys stay.
+    folder.write("manifests.yaml", &with_keys(&json!("broken")));
+    until("the status has the fault", async || {
+        let plan = Http::new().get(&format!("http://{}/api/v1/plan", gateway.admin())).await.body;
+        plan.contains("has no JSON Web Key Set") && plan.contains("The last keys stay in force")
+    })
+    .await;
+    let checked = run(&["validate", "--no-load", folder.path().to_str().unwrap()]);
+    assert!(!checked.status.success(), "{checked:?}");
+    assert_eq!(status(&second).await, 200);
     // The path of an upstream, whether there is one, is for clients that are known.
     for upstream in ["raw", "none"] {
         assert_eq!(ask(&gateway.url_of(upstream), "tools/list", None, &json!({}), &[]).await.status, 401, "{upstream}");
@@ -152,7 +163,8 @@ async fn explain_says_which_rule_decides_for_a_client() {
         ("raw__huge", "subject=ci-bot,groups=ci", &["ci-bot: denied by the rule nobody-huge"][..]),
         ("raw__args", "subject=ann,tenant=a", &["ann: refused: the rule scoped needs the scopes mcp.read"][..]),
         ("raw__args", "subject=ann,tenant=a,scopes=mcp.read", &["ann: allowed by the rule scoped, unless"][..]),
-        ("raw__args", "groups=ci", &["anonymous: unknown to the client: no rule allows it"][..]),
+        ("raw__args", "", &["anonymous: unknown to the client: no rule allows it"][..]),
+        ("raw__args", "groups=ci", &["must have one subject=NAME"][..]),
         ("raw__args", "ci-bot", &["is not of the form subject=NAME,groups=GROUP"][..]),
     ] {
         let said = explain(tool, client);

@@ -62,6 +62,9 @@ async fn plugin_new_writes_plugins_whose_first_run_works() {
         let (exit, text) = first_run(&folder, kind);
         assert!(exit == 0 && text.contains(words), "{kind}: {text}");
     }
+    // The server of the first manifest is that of the second one, too.
+    let second = run(&["plugin", "new", "second", "--type", "phase", "--dir", folder.path().to_str().unwrap()]);
+    assert!(second.status.success(), "{}", said(&second));
     let valid = run(&["validate", folder.path().to_str().unwrap()]);
     assert!(valid.status.success() && said(&valid).contains("0 errors, 0 warnings"), "{}", said(&valid));
     let gateway = Gateway::start(&folder);
@@ -111,7 +114,7 @@ fn a_function_runs_with_the_answers_of_mock() {
     let expected = json!({
         "query": "why", "iteration": 1, "observations": ["o"], "sum": {"content": [1]}, "again": {"content": [2]},
         "refused": ["CallToolError", "ToolNotAllowed"], "json": {"n": 7}, "model": "", "action": "accept",
-        "failed": ["CallbackError", "CannotAsk"], "found": ["1", true, ["it rains"]], "used": [3, 1],
+        "failed": ["CallbackError", "CannotAsk"], "found": ["1", true, ["it rains"]], "used": [2, 1],
         "depth": "light", "style": "short",
     });
     assert_eq!((exit, &report["result"]["output"]), (0, &expected), "{report}");

@@ -150,7 +150,7 @@ async fn budgets_max_tool_calls_ends_calls_of_a_run() {
     }";
     let (_folder, gateway) = alone(code, "tools: {include: [none]}, budgets: {maxToolCalls: 2}").await;
     let answer = call(&gateway, "alone", &json!({"prompt": "x"})).await;
-    assert_eq!(answer["structuredContent"], json!({"reason": "BudgetExhausted", "used": 3, "most": 2}), "{answer}");
+    assert_eq!(answer["structuredContent"], json!({"reason": "BudgetExhausted", "used": 2, "most": 2}), "{answer}");
 }
 
 #[tokio::test]
@@ -174,6 +174,12 @@ async fn budgets_timeout_seconds_and_faults_of_a_step_end_a_run_with_a_reason() 
       if (prompt === 'throw') throw new Error('it broke');
       if (prompt === 'shape') return { output: 'text' };
       if (prompt === 'nothing') return;
+      if (prompt === 'member') return { answer: 'text' };
+      if (prompt === 'source') return { output: {}, sources: [{ url: 'https://a.example' }, { sourceType: 'custom' }] };
+      if (prompt === 'refused') {
+        await ctx.callTool('elsewhere__tool', {}).catch(() => {});
+        return { output: { used: ctx.budgets.toolCallsUsed } };
+      }
       if (prompt === 'invents') return { output: { sources: [{ url: 'https://invented.example' }] } };
       return { output: { prompt } };
     }";
@@ -183,6 +189,11 @@ async fn budgets_timeout_seconds_and_faults_of_a_step_end_a_run_with_a_reason() 
         ("throw", "PluginError: step main: reported error: Error: it broke"),
         ("shape", "InvalidOutput: step main: its `output` is not an object"),
         ("nothing", "NoOutput: "),
+        (
+            "member",
+            "InvalidOutput: step main: its result has a member other than output, result, state, decision, sources",
+        ),
+        ("source", "InvalidOutput: step main: its `sources[1]` is not valid: a source needs a url or a title"),
     ] {
         let answer = call(&gateway, "alone", &json!({"prompt": prompt})).await;
         let shown = answer["content"][0]["text"].as_str().unwrap_or_default();
@@ -190,6 +201,8 @@ async fn budgets_timeout_seconds_and_faults_of_a_step_end_a_run_with_a_reason() 
     }
     let answer = call(&gateway, "alone", &json!({"prompt": "x"})).await;
     assert_eq!(answer["structuredContent"], json!({"prompt": "x"}), "{answer}");
+    let answer = call(&gateway, "alone", &json!({"prompt": "refused"})).await;
+    assert_eq!(answer["structuredContent"], json!({"used": 0}), "{answer}");
     let answer = call(&gateway, "alone", &json!({"prompt": "invents"})).await;
     assert_eq!(answer["structuredContent"], json!({"sources": []}), "the run has found none: {answer}");
 }
@@ -236,7 +249,18 @@ async fn declared_agents_follow_transitions_loops_and_inserted_phases() {
 async fn faults_of_a_pipeline_are_found_before_it_runs() {
     let phase = plugin("p", "export const execute = () => {};", "type: phase");
     let guard = plugin("g", DENY, "");
-    let wrong = plugin("w", "export const onRequest = () => {};", "type: phase");
+    let wrong = plugin("w", "export const onRequest = () => {};", "type: phase")
+        + &plugin("f", "export default function execute() { return { output: {} }; }", "type: phase");
+    let takes = |schema: &str| {
+        let agents = "[{name: a, type: custom, plugin: {name: p}}]";
+        let tool = format!("{{description: D, inputSchema: {schema}}}");
+        object("ToolPipeline", "t", &format!("tool: {tool}, declared: {{startAgent: a, agents: {agents}}}"))
+    };
+    let named = |name: &str| {
+        let agents = "[{name: a, type: custom, plugin: {name: p}}]";
+        let tool = "{name: same, description: D}";
+        object("ToolPipeline", name, &format!("tool: {tool}, declared: {{startAgent: a, agents: {agents}}}"))
+    };
     let spec = |plugin: &str, more: &str| {
         let agents = format!("[{{name: a, type: custom, plugin: {{name: {plugin}}}}}]");
         object(
@@ -250,6 +274,23 @@ async fn faults_of_a_pipeline_are_found_before_it_runs() {
         (spec("p", "") + &in_chain, "WrongType", "Plugin default/p is of type phase"),
         (spec("g", ""), "WrongType", "Plugin default/g is of type middleware: a step needs one of type phase"),
         (spec("pp", ""), "PluginNotFound", "there is no Plugin default/pp; did you mean p?"),
+        (
+            spec("f", ""),
+            "NotLoaded",
+            "it has no function execute (a default export that is a function is called as one",
+        ),
+        (takes("{type: string}"), "InvalidSchema", "spec.tool.inputSchema: its type is \"string\", not \"object\""),
+        (takes("{type: object, properties: {a: {type: nubmer}}}"), "InvalidSchema", "inputSchema/properties/a/type"),
+        (
+            takes("{type: object, properties: {a: {$ref: '#/$defs/b'}}}"),
+            "InvalidSchema",
+            "inputSchema/properties/a/$ref",
+        ),
+        (
+            named("one") + &named("two"),
+            "NameConflict",
+            "spec.tool.name: ToolPipeline default/one has the tool same already: give it another name",
+        ),
         (spec("w", ""), "UnsupportedExports", "and no function execute, which a phase needs"),
         (spec("p", ", output: {schema: {type: object, properties: {}}}"), "MissingSources", "spec.output.schema"),
         (spec("p", ", output: {schema: {type: array}}"), "InvalidSchema", "its type is not object"),

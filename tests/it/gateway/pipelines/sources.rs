@@ -25,7 +25,7 @@ async fn stored(store: &str, mut sql: impl FnMut(&str) -> String) {
         let expected = if payloads == "None" { "0" } else { "3" };
         assert_eq!(sql("SELECT count(*) FROM sources"), expected, "{payloads}");
     }
-    let kinds = "SELECT number, source_type, relevance_score, domain FROM sources ORDER BY number";
+    let kinds = "SELECT number, source_type, coalesce(CAST(relevance_score AS TEXT), ''), coalesce(domain, '') FROM sources ORDER BY number";
     assert_eq!(sql(kinds), "1|web||example.com,2|vector_search|0.5|,3|custom||");
     let urls = sql("SELECT url FROM sources WHERE number = 1");
     assert!(urls.contains("example.com") && !urls.contains("hunter22"), "{urls}");
