@@ -132,6 +132,17 @@ async fn ctx_llm_calls_the_model_of_a_role_and_every_failure_has_its_reason() {
     }
 }
 
+/// The same addresses are refused as for servers: a pipeline must not get the credentials of a machine.
+#[tokio::test]
+async fn spec_models_base_url_cannot_be_a_metadata_service() {
+    let folder = Folder::new();
+    let more = models("http://169.254.169.254/v1", &["complex"]);
+    let gateway = started(&folder, &[secret(), pipeline("ask", ASK, &more)], "ask").await;
+    let output = call(&gateway, "ask", &json!({"prompt": "x"})).await["structuredContent"].clone();
+    let message = output["message"].as_str().unwrap_or_default();
+    assert!(output["reason"] == "ModelUnavailable" && message.contains("169.254.169.254 is"), "{output}");
+}
+
 #[tokio::test]
 async fn ctx_budgets_max_llm_calls_ends_calls_of_models() {
     let folder = Folder::new();
