@@ -29,7 +29,10 @@ async fn all(args: &ShowArgs) -> anyhow::Result<()> {
         column("STATE", |p| match (&p["enabled"], &p["refusing"]) {
             (Value::Bool(false), _) => "disabled".to_owned(),
             (_, Value::String(why)) => format!("refusing: {why}"),
-            _ => "ready".to_owned(),
+            _ => match p["unmatched"].as_array().map(|all| all.iter().map(text).collect::<Vec<_>>().join(", ")) {
+                Some(globs) if !globs.is_empty() => format!("ready; no tool matches {globs}"),
+                _ => "ready".to_owned(),
+            },
         }),
         wide("MODE", |p| text(&p["mode"])),
         wide("MODELS", models),

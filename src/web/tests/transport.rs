@@ -28,6 +28,7 @@ async fn hosts_and_origins_are_those_of_the_plan_in_force() {
     }
     let page = gateway.post(&[("origin", "https://page.example")], &initialize("2025-11-25")).await;
     assert_eq!(page.header("access-control-allow-origin"), "https://page.example");
+    assert_eq!(page.header("access-control-expose-headers"), "Mcp-Session-Id, WWW-Authenticate");
     let asked = [
         ("origin", "https://page.example"),
         ("access-control-request-method", "POST"),

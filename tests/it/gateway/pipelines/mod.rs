@@ -139,6 +139,9 @@ async fn tools_include_of_a_pipeline_is_an_allow_list() {
     let (_folder, gateway) = alone(code, "tools: {include: [other]}").await;
     let answer = call(&gateway, "alone", &json!({"prompt": "x"})).await;
     assert_eq!(answer["structuredContent"]["reason"], "ToolNotAllowed", "{answer}");
+    let listed = run(&["pipelines", "list", "--admin", &gateway.admin()]);
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(listed.contains("ready; no tool matches other"), "{listed}");
 }
 
 #[tokio::test]
