@@ -83,11 +83,12 @@ unpack_image() {
     done < <(jq -r '.[0].Layers[]' "$work/archive/manifest.json")
 }
 
-# Tests the program in an empty root folder, where nothing but /proc is beside it; elsewhere than on Linux, as it is.
+# Tests the program in an empty root folder, where nothing but /proc and the sources of random numbers is beside it, which
+# every container has; elsewhere than on Linux, as it is.
 check_binary() {
     local archive=$1 port=18099 root=$work/root gateway served=
     say "$archive"
-    mkdir -p "$root/proc" "$root/tmp" "$root/demo"
+    mkdir -p "$root/proc" "$root/tmp" "$root/demo" "$root/dev"
     tar -C "$work" -xzf "$archive"
     cp "$work"/hawsepipe-"$version"-*/hawsepipe "$root/hawsepipe"
     cat >"$root/demo/demo.yaml" <<'YAML'
@@ -103,6 +104,9 @@ YAML
     fi
     local -a as_root=()
     (( EUID == 0 )) || as_root=(sudo -n)
+    # The program is linked statically, so it does not find the C library's getrandom and reads these.
+    "${as_root[@]}" mknod -m 444 "$root/dev/random" c 1 8
+    "${as_root[@]}" mknod -m 444 "$root/dev/urandom" c 1 9
     local -a alone=("${as_root[@]}" unshare --fork --pid --kill-child --mount --root="$root" --mount-proc /hawsepipe)
     [[ $("${alone[@]}" --version) == *"$version"* ]] || fail "$archive: another version than $version"
     (( $("${alone[@]}" crds | grep -c '^kind: CustomResourceDefinition') == 7 )) || fail "$archive: not 7 definitions"
