@@ -42,26 +42,10 @@ pub(super) fn compile(
         if !context.takes_pipeline(pipeline, problems) {
             continue;
         }
-        let key = &pipeline.plan.key;
-        if let Some(other) =
-            plans.iter().find(|other| tool_of(other).is_some() && tool_of(other) == tool_of(&pipeline.plan))
-        {
-            let tool = tool_of(&pipeline.plan).unwrap_or_default();
-            let message = format!("{} {} has the tool {tool} already: give it another name", other.kind(), other.key);
-            problems.push(Problem::error(Reason::NameConflict, id(Kind::ToolPipeline, key), "spec.tool.name", message));
-            continue;
-        }
-        let same_name = |other: &&UpstreamPlan| other.key.name == key.name;
-        match served.iter().chain(&plans).find(same_name) {
-            Some(other) => {
-                let message =
-                    format!("{} {} has this name already on this gateway: rename one of them", other.kind(), other.key);
-                problems.push(Problem::error(
-                    Reason::NameConflict,
-                    id(Kind::ToolPipeline, key),
-                    "metadata.name",
-                    message,
-                ));
+        match conflict(&pipeline.plan, served, &plans) {
+            Some((field, message)) => {
+                let object = id(Kind::ToolPipeline, &pipeline.plan.key);
+                problems.push(Problem::error(Reason::NameConflict, object, field, message));
             }
             None => plans.push(context.compile_pipeline(pipeline, problems)),
         }
@@ -79,6 +63,20 @@ pub(super) fn compile(
         context.resolve_plugins(plan, problems);
     }
     plans
+}
+
+/// Returns the field and the message if another upstream has the name of a pipeline, or another pipeline that of its tool.
+fn conflict(plan: &UpstreamPlan, served: &[UpstreamPlan], plans: &[UpstreamPlan]) -> Option<(&'static str, String)> {
+    let same_name = |other: &&UpstreamPlan| other.key.name == plan.key.name;
+    if let Some(other) = served.iter().chain(plans).find(same_name) {
+        let message =
+            format!("{} {} has this name already on this gateway: rename one of them", other.kind(), other.key);
+        return Some(("metadata.name", message));
+    }
+    let tool = tool_of(plan)?;
+    let other = plans.iter().find(|other| tool_of(other).as_ref() == Some(&tool))?;
+    let message = format!("{} {} has the tool {tool} already: give it another name", other.kind(), other.key);
+    Some(("spec.tool.name", message))
 }
 
 /// Returns the name of the tool of a pipeline.

@@ -248,62 +248,65 @@ async fn declared_agents_follow_transitions_loops_and_inserted_phases() {
     assert_eq!(steps, 10, "{answer}");
 }
 
-#[tokio::test]
-async fn faults_of_a_pipeline_are_found_before_it_runs() {
-    let phase = plugin("p", "export const execute = () => {};", "type: phase");
-    let guard = plugin("g", DENY, "");
-    let wrong = plugin("w", "export const onRequest = () => {};", "type: phase")
-        + &plugin("f", "export default function execute() { return { output: {} }; }", "type: phase");
-    let takes = |schema: &str| {
-        let agents = "[{name: a, type: custom, plugin: {name: p}}]";
-        let tool = format!("{{description: D, inputSchema: {schema}}}");
-        object("ToolPipeline", "t", &format!("tool: {tool}, declared: {{startAgent: a, agents: {agents}}}"))
-    };
-    let named = |name: &str| {
-        let agents = "[{name: a, type: custom, plugin: {name: p}}]";
-        let tool = "{name: same, description: D}";
-        object("ToolPipeline", name, &format!("tool: {tool}, declared: {{startAgent: a, agents: {agents}}}"))
-    };
-    let spec = |plugin: &str, more: &str| {
-        let agents = format!("[{{name: a, type: custom, plugin: {{name: {plugin}}}}}]");
-        object(
-            "ToolPipeline",
-            "t",
-            &format!("tool: {{description: D}}, declared: {{startAgent: a, agents: {agents}}}{more}"),
-        )
-    };
+/// The plugins of manifests with faults: a step, a middleware, and two that have not the function of their type.
+fn parts_of_faults() -> String {
+    plugin("p", "export const execute = () => {};", "type: phase")
+        + &plugin("g", DENY, "")
+        + &plugin("w", "export const onRequest = () => {};", "type: phase")
+        + &plugin("f", "export default function execute() { return { output: {} }; }", "type: phase")
+}
+
+/// A pipeline with this tool and this plugin.
+fn faulty(name: &str, tool: &str, plugin: &str, more: &str) -> String {
+    let agents = format!("[{{name: a, type: custom, plugin: {{name: {plugin}}}}}]");
+    object("ToolPipeline", name, &format!("tool: {tool}, declared: {{startAgent: a, agents: {agents}}}{more}"))
+}
+
+/// Checks that `hawsepipe validate` finds faults in manifests: a reason, and words of its message.
+fn finds(cases: &[(String, &str, &str)]) {
+    for (manifests, reason, words) in cases {
+        let folder = Folder::with(&(parts_of_faults() + manifests));
+        let done = run(&["validate", folder.path().to_str().unwrap()]);
+        let said = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
+        assert!(!done.status.success() && said.contains(reason) && said.contains(words), "{reason}: {said}");
+    }
+}
+
+#[test]
+fn faults_of_a_pipeline_are_found_before_it_runs() {
+    let spec = |plugin: &str, more: &str| faulty("t", "{description: D}", plugin, more);
     let in_chain = chain("c", "Request", &["t"], &["p"]);
-    for (manifests, reason, words) in [
+    finds(&[
         (spec("p", "") + &in_chain, "WrongType", "Plugin default/p is of type phase"),
         (spec("g", ""), "WrongType", "Plugin default/g is of type middleware: a step needs one of type phase"),
         (spec("pp", ""), "PluginNotFound", "there is no Plugin default/pp; did you mean p?"),
+        (spec("w", ""), "UnsupportedExports", "and no function execute, which a phase needs"),
         (
             spec("f", ""),
             "NotLoaded",
             "it has no function execute (a default export that is a function is called as one",
         ),
+        (spec("p", ", output: {schema: {type: object, properties: {}}}"), "MissingSources", "spec.output.schema"),
+        (spec("p", ", output: {schema: {type: array}}"), "InvalidSchema", "its type is not object"),
+        (spec("p", ", planned: {}"), "InvalidObject", "exactly one of declared, planned"),
+    ]);
+}
+
+#[test]
+fn faults_of_the_tool_of_a_pipeline_are_found_before_it_runs() {
+    let takes = |schema: &str| faulty("t", &format!("{{description: D, inputSchema: {schema}}}"), "p", "");
+    let named = |name: &str| faulty(name, "{name: same, description: D}", "p", "");
+    let property = |schema: &str| takes(&format!("{{type: object, properties: {{a: {schema}}}}}"));
+    finds(&[
         (takes("{type: string}"), "InvalidSchema", "spec.tool.inputSchema: its type is \"string\", not \"object\""),
-        (takes("{type: object, properties: {a: {type: nubmer}}}"), "InvalidSchema", "inputSchema/properties/a/type"),
-        (
-            takes("{type: object, properties: {a: {$ref: '#/$defs/b'}}}"),
-            "InvalidSchema",
-            "inputSchema/properties/a/$ref",
-        ),
+        (property("{type: nubmer}"), "InvalidSchema", "inputSchema/properties/a/type"),
+        (property("{$ref: '#/$defs/b'}"), "InvalidSchema", "inputSchema/properties/a/$ref"),
         (
             named("one") + &named("two"),
             "NameConflict",
             "spec.tool.name: ToolPipeline default/one has the tool same already: give it another name",
         ),
-        (spec("w", ""), "UnsupportedExports", "and no function execute, which a phase needs"),
-        (spec("p", ", output: {schema: {type: object, properties: {}}}"), "MissingSources", "spec.output.schema"),
-        (spec("p", ", output: {schema: {type: array}}"), "InvalidSchema", "its type is not object"),
-        (spec("p", ", planned: {}"), "InvalidObject", "exactly one of declared, planned"),
-    ] {
-        let folder = Folder::with(&[&*phase, &guard, &wrong, &manifests].concat());
-        let done = run(&["validate", folder.path().to_str().unwrap()]);
-        let said = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
-        assert!(!done.status.success() && said.contains(reason) && said.contains(words), "{reason}: {said}");
-    }
+    ]);
 }
 
 /// The code block of a language in `docs/pipelines.md`.
