@@ -3,11 +3,18 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Method, Request, StatusCode};
+use http_body_util::Full;
+use serde_json::{Value, json};
 
+use super::output::print_line;
 use super::store_arg::StoreArg;
-use crate::store::{AuditReader, StoreTarget};
+use crate::domain::quoted::Quoted;
+use crate::store::{AuditReader, StoreTarget, StoredAuditRow};
+use crate::transport::issuer::{exchange, place};
 
 /// `hawsepipe audit`.
 #[derive(Args, Debug)]
@@ -32,11 +39,17 @@ enum AuditCommand {
         #[arg(long, value_name = "HEAD")]
         head: Vec<String>,
     },
-    /// Print all rows as JSON lines
-    #[command(after_help = "Example:\n  hawsepipe audit export --store history.db > audit.jsonl")]
+    /// Print all rows as JSON lines, or send them to a collector
+    #[command(
+        after_help = "Examples:\n  hawsepipe audit export --store history.db > audit.jsonl\n  hawsepipe audit export \
+                            --store history.db --otlp http://collector:4318/v1/logs"
+    )]
     Export {
         #[command(flatten)]
         store: AuditStore,
+        /// Send the rows to this URL as OTLP logs (JSON over HTTP) instead of printing them
+        #[arg(long, value_name = "URL")]
+        otlp: Option<String>,
     },
 }
 
@@ -50,7 +63,8 @@ struct AuditStore {
 pub async fn audit(args: AuditArgs) -> anyhow::Result<ExitCode> {
     match args.command {
         AuditCommand::Verify { store, head } => verify(store.store.existing()?, &head).await,
-        AuditCommand::Export { store } => export(store.store.existing()?).await,
+        AuditCommand::Export { store, otlp: None } => export(store.store.existing()?).await,
+        AuditCommand::Export { store, otlp: Some(url) } => send(store.store.existing()?, &url).await,
     }
 }
 
@@ -118,4 +132,55 @@ async fn export(store: StoreTarget) -> anyhow::Result<ExitCode> {
             )?;
         }
     }
+}
+
+/// Sends all rows as OTLP logs, a page of the store at a time. A collector that fails ends it; the rows before that are sent.
+async fn send(store: StoreTarget, url: &str) -> anyhow::Result<ExitCode> {
+    let mut reader = AuditReader::new(store)?;
+    let mut sent = 0;
+    loop {
+        let rows = reader.next().await?;
+        if rows.is_empty() {
+            print_line(&format!("sent {sent} rows to {}", place(url)))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let mut request = Request::new(Full::from(logs(&rows).to_string()));
+        *request.method_mut() = Method::POST;
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let (status, body) =
+            exchange(url, request, None).await.map_err(|why| anyhow::anyhow!("{why}; sent {sent} rows"))?;
+        let partial: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let partial = &partial["partialSuccess"];
+        let rejected = partial["rejectedLogRecords"].as_str().and_then(|count| count.parse::<u64>().ok()).unwrap_or(0);
+        if status != StatusCode::OK || rejected > 0 {
+            let why = Quoted(partial["errorMessage"].as_str().unwrap_or_default(), 200);
+            bail!("{}: the answer is {status}, {rejected} rows rejected, {why}; sent {sent} rows before", place(url));
+        }
+        sent += rows.len();
+    }
+}
+
+/// Returns rows as a request of OTLP (OpenTelemetry protocol, "OTLP/HTTP", JSON encoding). The body of a record is the row as it
+/// was hashed.
+fn logs(rows: &[StoredAuditRow]) -> Value {
+    let text = |key: &str, value: &str| json!({"key": key, "value": {"stringValue": value}});
+    let record = |row: &StoredAuditRow| {
+        json!({
+            "timeUnixNano": format!("{}000000", row.stored_at),
+            "severityNumber": 9,
+            "eventName": "hawsepipe.audit",
+            "body": {"stringValue": row.document},
+            "attributes": [
+                text("hawsepipe.audit.chain", &row.chain),
+                {"key": "hawsepipe.audit.sequence", "value": {"intValue": row.sequence.to_string()}},
+                text("hawsepipe.audit.hash", &row.hash),
+                text("hawsepipe.audit.previous", &row.previous),
+            ],
+        })
+    };
+    let records: Vec<_> = rows.iter().map(record).collect();
+    json!({"resourceLogs": [{
+        "resource": {"attributes": [text("service.name", "hawsepipe")]},
+        "scopeLogs": [{"scope": {"name": "hawsepipe.audit", "version": env!("CARGO_PKG_VERSION")}, "logRecords": records}],
+    }]})
 }

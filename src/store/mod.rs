@@ -26,6 +26,7 @@ use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
 
 use self::audit::AuditCounts;
+pub use self::audit::StoredAuditRow;
 pub use self::audit_reader::AuditReader;
 pub use self::connections::migrate;
 use self::database::Database;

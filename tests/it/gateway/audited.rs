@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hyper::Method;
+use opentelemetry_proto::tonic::common::v1::any_value::Value as Held;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use super::collector::Collector;
 use super::harness::{Folder, Gateway, run};
 use super::history::{Postgres, err, out, sqlite};
 use super::http::{Http, call_body, call_headers};
@@ -122,6 +124,31 @@ async fn spec_audit_mode_with_sqlite() {
 async fn spec_audit_mode_with_postgres() {
     let postgres = Postgres::start();
     spec_audit_mode(&postgres.url).await;
+}
+
+/// A real collector takes the rows, and passes them on.
+#[tokio::test]
+async fn audit_export_sends_rows_to_a_collector_as_otlp_logs() {
+    let folder = Folder::new();
+    let store = folder.path().join("audit.db");
+    let store = store.to_str().unwrap();
+    let gateway = started(&folder, "Required", store).await;
+    call(&gateway, json!({"text": "\u{1f980} \"quoted\""})).await;
+    assert!(gateway.end().1);
+    let collector = Collector::start().await;
+    let sends = |url: &str| run(&["audit", "export", "--store", store, "--otlp", url]);
+    let sent = sends(&format!("{}/v1/logs", collector.http));
+    assert!(sent.status.success() && out(&sent).contains("sent 2 rows to"), "{}", out(&sent) + &err(&sent));
+    until("the rows arrive", async || collector.receiver.logs().len() == 2).await;
+    let expected: Vec<_> = rows(store).iter().map(|row| row["row"].clone()).collect();
+    let bodies = collector.receiver.logs().into_iter().filter_map(|log| match log.body?.value? {
+        Held::StringValue(text) => serde_json::from_str(&text).ok(),
+        _ => None,
+    });
+    assert_eq!(bodies.collect::<Vec<Value>>(), expected);
+    let refused = sends(&format!("{}/none?key=hunter2", collector.http));
+    let said = out(&refused) + &err(&refused);
+    assert!(!refused.status.success() && said.contains("the answer is 404") && !said.contains("hunter2"), "{said}");
 }
 
 #[tokio::test]

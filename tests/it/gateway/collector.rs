@@ -11,8 +11,10 @@ use axum::body::Bytes;
 use axum::routing::post;
 use flate2::read::GzDecoder;
 use hyper::HeaderMap;
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Held;
+use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 use tokio::net::TcpListener;
@@ -26,6 +28,7 @@ use crate::fixtures::python;
 pub struct Receiver {
     pub url: String,
     spans: Arc<Mutex<Vec<Span>>>,
+    logs: Arc<Mutex<Vec<LogRecord>>>,
 }
 
 impl Receiver {
@@ -35,19 +38,28 @@ impl Receiver {
         let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", socket.local_addr().unwrap());
         let kept = Arc::clone(&spans);
+        let logs = Arc::new(Mutex::new(Vec::new()));
+        let kept_logs = Arc::clone(&logs);
+        let take_logs = move |headers: HeaderMap, body: Bytes| {
+            let sent = ExportLogsServiceRequest::decode(&unpacked(&headers, &body)[..]).unwrap();
+            let scopes = sent.resource_logs.into_iter().flat_map(|resource| resource.scope_logs);
+            kept_logs.lock().unwrap().extend(scopes.flat_map(|scope| scope.log_records));
+            async {}
+        };
         let take = move |headers: HeaderMap, body: Bytes| {
-            let mut message = body.to_vec();
-            if headers.contains_key("content-encoding") {
-                message.clear();
-                GzDecoder::new(&body[..]).read_to_end(&mut message).unwrap();
-            }
-            let sent = ExportTraceServiceRequest::decode(&message[..]).unwrap();
+            let sent = ExportTraceServiceRequest::decode(&unpacked(&headers, &body)[..]).unwrap();
             let scopes = sent.resource_spans.into_iter().flat_map(|resource| resource.scope_spans);
             kept.lock().unwrap().extend(scopes.flat_map(|scope| scope.spans));
             async {}
         };
-        tokio::spawn(async move { axum::serve(socket, Router::new().route("/v1/traces", post(take))).await });
-        Self { url, spans }
+        let router = Router::new().route("/v1/traces", post(take)).route("/v1/logs", post(take_logs));
+        tokio::spawn(async move { axum::serve(socket, router).await });
+        Self { url, spans, logs }
+    }
+
+    /// The log records so far.
+    pub fn logs(&self) -> Vec<LogRecord> {
+        self.logs.lock().unwrap().clone()
     }
 
     /// The spans so far.
@@ -61,6 +73,16 @@ impl Receiver {
         until(&name, async || self.spans().iter().any(|span| span.name == name && span.kind == 2)).await;
         self.spans()
     }
+}
+
+/// The body of a request, which can be compressed.
+fn unpacked(headers: &HeaderMap, body: &Bytes) -> Vec<u8> {
+    let mut message = body.to_vec();
+    if headers.contains_key("content-encoding") {
+        message.clear();
+        GzDecoder::new(&body[..]).read_to_end(&mut message).unwrap();
+    }
+    message
 }
 
 /// The text of an attribute.
@@ -83,6 +105,8 @@ pub struct Collector {
     pub receiver: Receiver,
     /// Where it takes OTLP over gRPC.
     pub grpc: String,
+    /// Where it takes OTLP over HTTP.
+    pub http: String,
 }
 
 impl Collector {
@@ -103,7 +127,7 @@ impl Collector {
             let deadline = Instant::now() + SOON;
             while child.try_wait().unwrap().is_none() {
                 if std::net::TcpStream::connect(&grpc).is_ok() {
-                    return Self { child, receiver, grpc: format!("http://{grpc}") };
+                    return Self { child, receiver, grpc: format!("http://{grpc}"), http: format!("http://{http}") };
                 }
                 assert!(Instant::now() < deadline, "the collector does not listen");
                 std::thread::sleep(Duration::from_millis(10));
