@@ -130,9 +130,13 @@ impl Tokens {
         if known.plan == *plan {
             return known;
         }
-        let methods = Arc::new(Issuers::new(plan, &known));
-        self.issuers.store(Arc::clone(&methods));
-        methods
+        // Requests that come at the same time share the keys, and so wait for an issuer together.
+        self.issuers.rcu(|known| match known.plan == *plan {
+            true => Arc::clone(known),
+            false => Arc::new(Issuers::new(plan, known)),
+        });
+        let known = self.issuers.load_full();
+        if known.plan == *plan { known } else { Arc::new(Issuers::new(plan, &known)) }
     }
 }
 
