@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use sqlx::pool::PoolConnection;
-use sqlx::{Any, AssertSqlSafe, Row};
+use sqlx::{AssertSqlSafe, Row};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
+use super::audit_file::AuditFile;
+use super::audit_row::{COLUMNS, StoredAuditRow};
 use super::connections::Connections;
 use super::error::StoreError;
-use super::statements::places;
+use super::statements::{Statement, number, places};
+use super::target::StoreTarget;
 use super::writer::gather;
 use crate::domain::audit::{AuditError, AuditHead, AuditRow, AuditTotals};
 
@@ -63,7 +65,7 @@ impl AuditQueue {
         let (sender, rows) = mpsc::channel(MAX_ROWS);
         let writer = AuditWriter {
             connections,
-            connection: None,
+            file: None,
             rows,
             head: AuditHead::new(chain),
             // The process can have written to the same database before.
@@ -104,7 +106,8 @@ impl AuditQueue {
 
 struct AuditWriter {
     connections: Arc<Connections>,
-    connection: Option<PoolConnection<Any>>,
+    /// The connection to a SQLite file.
+    file: Option<AuditFile>,
     rows: mpsc::Receiver<Waiting>,
     head: AuditHead,
     /// Whether `head` is what the database has. Of a failed transaction it is not known whether it was committed.
@@ -161,8 +164,8 @@ impl AuditWriter {
             }
         }
         if flushes {
-            // The pool waits for all connections when it is closed.
-            self.connection = None;
+            // The last connection that is closed moves the rows from the log of the file into the file.
+            self.file = None;
             self.log_head();
         }
         let written = written.map(drop).map_err(|why| AuditError::Store(why.to_string()));
@@ -179,20 +182,17 @@ impl AuditWriter {
         let mut head = self.head.clone();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let now = i64::try_from(now).unwrap_or(i64::MAX);
-        let statements = rows.chunks(ROWS).map(|rows| {
-            let sql = "INSERT INTO audit (chain, sequence, stored_at, previous, hash, document) VALUES";
-            let statement =
-                sqlx::query(AssertSqlSafe(format!("{sql} {}", places(rows.len(), 6)))).persistent(rows.len() == 1);
-            rows.iter().fold(statement, |statement, row| {
-                let next = head.with(now, row);
-                let statement = statement.bind(next.chain.clone()).bind(number(next.sequence)).bind(now);
-                let statement = statement.bind(head.hash.clone()).bind(next.hash.clone()).bind(row.clone());
-                head = next;
-                statement
-            })
-        });
-        let statements = statements.collect();
-        self.connections.transaction(statements, &mut self.connection).await?;
+        let row = |document: &String| {
+            let next = head.with(now, document);
+            let previous = std::mem::replace(&mut head, next.clone()).hash;
+            let AuditHead { chain, sequence, hash } = next;
+            StoredAuditRow { chain, sequence, previous, hash, document: document.clone(), stored_at: now }
+        };
+        let rows: Vec<_> = rows.iter().map(row).collect();
+        match &self.connections.target {
+            StoreTarget::Sqlite(_) => self.connections.write_to_file(rows, &mut self.file).await?,
+            StoreTarget::Postgres(_) => self.connections.transaction(rows.chunks(ROWS).map(insert).collect()).await?,
+        }
         Ok(head)
     }
 
@@ -206,21 +206,14 @@ impl AuditWriter {
     }
 }
 
-/// A row of the audit trail as it is stored.
-#[derive(Debug)]
-pub struct StoredAuditRow {
-    /// The name of the chain.
-    pub chain: String,
-    /// The number of the row in its chain, from 1.
-    pub sequence: u64,
-    /// The hash of the row before it.
-    pub previous: String,
-    /// The hash of the row.
-    pub hash: String,
-    /// The row, as JSON.
-    pub document: String,
-    /// When it was stored, in Unix milliseconds.
-    pub stored_at: i64,
+/// Returns the statement that inserts these rows.
+fn insert(rows: &[StoredAuditRow]) -> Statement {
+    let sql = format!("INSERT INTO audit ({}) VALUES {}", COLUMNS.join(", "), places(rows.len(), COLUMNS.len()));
+    let statement = sqlx::query(AssertSqlSafe(sql)).persistent(rows.len() == 1);
+    rows.iter().fold(statement, |statement, row| {
+        let statement = statement.bind(row.chain.clone()).bind(number(row.sequence)).bind(row.stored_at);
+        statement.bind(row.previous.clone()).bind(row.hash.clone()).bind(row.document.clone())
+    })
 }
 
 impl Connections {
@@ -254,8 +247,4 @@ impl Connections {
         };
         rows.iter().map(read).collect::<Result<_, _>>().map_err(|why: sqlx::Error| self.error(&why))
     }
-}
-
-fn number(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
 }

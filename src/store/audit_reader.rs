@@ -1,6 +1,6 @@
 //! Reads the audit trail of a store, and verifies its chains.
 
-use super::audit::StoredAuditRow;
+use super::audit_row::StoredAuditRow;
 use super::connections::Connections;
 use super::error::StoreError;
 use super::target::StoreTarget;

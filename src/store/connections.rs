@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 use sqlx::any::AnyPoolOptions;
-use sqlx::pool::PoolConnection;
-use sqlx::{Any, AnyConnection, AnyPool, AssertSqlSafe, ConnectOptions, Connection, Row};
+use sqlx::{AnyConnection, AnyPool, AssertSqlSafe, ConnectOptions, Connection, Row};
 use tokio::sync::Mutex;
 
 use super::error::StoreError;
@@ -19,7 +18,7 @@ const CONNECTIONS: u32 = 4;
 /// How long to wait for a connection.
 const CONNECT: Duration = Duration::from_secs(5);
 /// How long one statement, or one batch of rows, can take.
-const STATEMENT: Duration = Duration::from_secs(15);
+pub(super) const STATEMENT: Duration = Duration::from_secs(15);
 /// The size of a page of a SQLite file, in bytes.
 const PAGE: u64 = 4096;
 
@@ -28,20 +27,22 @@ pub(super) struct Connections {
     pub(super) target: StoreTarget,
     pub(super) pool: AnyPool,
     /// Held during a write to a SQLite file. SQLite allows one writer, and other connections poll its lock at growing intervals.
-    writing: Mutex<()>,
+    pub(super) writing: Mutex<()>,
+    /// The maximum number of pages of a SQLite file.
+    pub(super) max_pages: u64,
 }
 
 impl Connections {
     /// `max_bytes` limits the size of a SQLite file.
     pub(super) fn new(target: StoreTarget, max_bytes: u64) -> Result<Self, StoreError> {
         sqlx::any::install_default_drivers();
+        let max_pages = max_bytes / PAGE;
         let pragmas = match target.dialect() {
             Dialect::Postgres => String::new(),
             // With the WAL, a crash of the machine can lose the last transactions, but does not damage the file.
-            Dialect::Sqlite => format!(
-                "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA max_page_count = {}",
-                max_bytes / PAGE
-            ),
+            Dialect::Sqlite => {
+                format!("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA max_page_count = {max_pages}",)
+            }
         };
         let options = AnyPoolOptions::new().max_connections(CONNECTIONS).acquire_timeout(CONNECT);
         let options = options.after_connect(move |connection, _| {
@@ -55,7 +56,7 @@ impl Connections {
         });
         // Only a server can have closed a connection of the pool.
         let options = options.test_before_acquire(target.dialect() == Dialect::Postgres);
-        Ok(Self { pool: options.connect_lazy_with(target.options()?), target, writing: Mutex::default() })
+        Ok(Self { pool: options.connect_lazy_with(target.options()?), target, writing: Mutex::default(), max_pages })
     }
 
     /// Connects, and migrates the tables to the last version.
@@ -78,23 +79,14 @@ impl Connections {
         }
     }
 
-    /// Runs statements in one transaction, on a connection that stays in `own` afterwards: the pool tests each connection
-    /// that it gets back, which takes as long as a small write. A server can close a connection meanwhile, so one to
-    /// PostgreSQL does not stay. A connection on which a transaction fails is closed: after a write that failed, SQLite can
+    /// Runs statements in one transaction. A connection on which that fails is closed: after a write that failed, SQLite can
     /// keep the lock of the transaction, and every later write would find the database locked.
-    pub(super) async fn transaction(
-        &self,
-        mut statements: Vec<Statement>,
-        own: &mut Option<PoolConnection<Any>>,
-    ) -> Result<(), StoreError> {
+    pub(super) async fn transaction(&self, mut statements: Vec<Statement>) -> Result<(), StoreError> {
         let _writing = match self.target.dialect() {
             Dialect::Sqlite => Some(self.writing.lock().await),
             Dialect::Postgres => None,
         };
-        let mut connection = match own.take() {
-            Some(connection) => connection,
-            None => self.pool.acquire().await.map_err(|why| self.error(&why))?,
-        };
+        let mut connection = self.pool.acquire().await.map_err(|why| self.error(&why))?;
         let run = async {
             // One statement is a transaction by itself.
             if statements.len() == 1
@@ -109,10 +101,8 @@ impl Connections {
             transaction.commit().await
         };
         let done = self.within(run).await;
-        match (&done, self.target.dialect()) {
-            (Err(_), _) => connection.close_on_drop(),
-            (Ok(()), Dialect::Sqlite) => *own = Some(connection),
-            (Ok(()), Dialect::Postgres) => {}
+        if done.is_err() {
+            connection.close_on_drop();
         }
         done
     }

@@ -4,7 +4,9 @@
 //! A database never delays a call. Rows wait in a bounded queue, and are dropped and counted if it is full.
 
 mod audit;
+mod audit_file;
 mod audit_reader;
+mod audit_row;
 mod connections;
 mod database;
 mod error;
@@ -26,8 +28,8 @@ use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
 
 use self::audit::AuditCounts;
-pub use self::audit::StoredAuditRow;
 pub use self::audit_reader::AuditReader;
+pub use self::audit_row::StoredAuditRow;
 pub use self::connections::migrate;
 use self::database::Database;
 pub use self::error::StoreError;

@@ -117,7 +117,7 @@ impl Writer {
                 statements.push(insert(kind, rows.by_ref().take(ROWS).collect()));
             }
         }
-        self.connections.transaction(statements, &mut None).await
+        self.connections.transaction(statements).await
     }
 
     /// Removes rows that are too old, and the oldest ones of a file that is nearly full.
