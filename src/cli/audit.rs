@@ -153,8 +153,13 @@ async fn send(store: StoreTarget, url: &str) -> anyhow::Result<ExitCode> {
         let partial = &partial["partialSuccess"];
         let rejected = partial["rejectedLogRecords"].as_str().and_then(|count| count.parse::<u64>().ok()).unwrap_or(0);
         if status != StatusCode::OK || rejected > 0 {
-            let why = Quoted(partial["errorMessage"].as_str().unwrap_or_default(), 200);
-            bail!("{}: the answer is {status}, {rejected} rows rejected, {why}; sent {sent} rows before", place(url));
+            let said = partial["errorMessage"].as_str().map(|said| format!(" and says {}", Quoted(said, 200)));
+            let said = said.unwrap_or_default();
+            bail!(
+                "{}: the answer is {status}, rejects {rejected} rows{said}; {sent} rows were sent before. Give the URL of \
+                 OTLP logs over HTTP, which ends with /v1/logs by default",
+                place(url)
+            );
         }
         sent += rows.len();
     }

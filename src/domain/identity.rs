@@ -107,7 +107,7 @@ impl Identity {
     }
 
     /// Reads a description such as `subject=ann,groups=staff,groups=ci,scopes=mcp.read,tenant=a`. What is no member of an
-    /// identity is a claim. Without a subject, it is the identity of clients that have sent no credentials.
+    /// identity is a claim. The empty text is the identity of clients that have sent no credentials.
     ///
     /// # Errors
     /// If it is no such description.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use sqlx::AssertSqlSafe;
 
-use super::statements::{Statement, number, places};
+use super::statements::{Statement, number, places, storable};
 use super::target::Dialect;
 use crate::domain::history::HistoryRecord;
 use crate::domain::record::{CallRecord, Payload, RunSources};
@@ -48,7 +48,7 @@ fn insert(record: &CallRecord, run: &str, sources: &[Value], dialect: Dialect) -
     let sql = format!("INSERT INTO sources ({columns}) VALUES {values} ON CONFLICT (id) DO NOTHING");
     let statement = sqlx::query(AssertSqlSafe(sql)).persistent(false);
     sources.iter().fold(statement, |statement, source| {
-        let text = |name: &str| source[name].as_str().map(storable);
+        let text = |name: &str| source[name].as_str().map(|text| text.chars().map(storable).collect::<String>());
         let id = text("id").unwrap_or_default();
         let metadata = &source["sourceMetadata"];
         // JSONB cannot have the character 0.
@@ -66,9 +66,4 @@ fn insert(record: &CallRecord, run: &str, sources: &[Value], dialect: Dialect) -
             .bind(text("sourceType").unwrap_or_else(|| "web".to_owned()))
             .bind(json)
     })
-}
-
-/// PostgreSQL has no character 0.
-fn storable(text: &str) -> String {
-    text.replace('\0', "\u{fffd}")
 }

@@ -61,9 +61,14 @@ impl TableRow {
     }
 }
 
-/// Returns a text as columns contain it: PostgreSQL has no character 0.
+/// Returns a text as columns contain it.
 fn value(text: &str) -> String {
-    text.chars().take(MAX_VALUE).map(|c| if c == '\0' { char::REPLACEMENT_CHARACTER } else { c }).collect()
+    text.chars().take(MAX_VALUE).map(storable).collect()
+}
+
+/// PostgreSQL has no character 0.
+pub(super) fn storable(c: char) -> char {
+    if c == '\0' { char::REPLACEMENT_CHARACTER } else { c }
 }
 
 /// Returns names of objects as columns contain them. A call can have several; a space is before and after each of them.
