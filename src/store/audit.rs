@@ -8,12 +8,11 @@ use sqlx::{AssertSqlSafe, Row};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::audit_file::AuditFile;
-use super::audit_row::{COLUMNS, StoredAuditRow};
+use super::audit_row::StoredAuditRow;
 use super::connections::Connections;
 use super::error::StoreError;
-use super::statements::{Statement, number, places};
-use super::target::StoreTarget;
+use super::insert::{Insert, Table};
+use super::statements::number;
 use super::writer::gather;
 use crate::domain::audit::{AuditError, AuditHead, AuditRow, AuditTotals};
 
@@ -21,12 +20,15 @@ use crate::domain::audit::{AuditError, AuditHead, AuditRow, AuditTotals};
 const MAX_ROWS: usize = 10_000;
 /// The maximum number of rows in one transaction.
 const BATCH: usize = 250;
-/// The maximum number of rows in one statement.
-const ROWS: usize = 50;
 /// How long a row that a call waits for may take.
 const WAIT: Duration = Duration::from_secs(5);
 /// How often the head of the chain is logged, if it has changed.
 const HEADS: Duration = Duration::from_secs(60);
+static TABLE: Table = Table {
+    name: "audit",
+    columns: &["chain", "sequence", "stored_at", "previous", "hash", "document"],
+    is_keyed: false,
+};
 
 /// A row, and who waits for it. Without a row, all rows before it are waited for.
 struct Waiting {
@@ -65,7 +67,6 @@ impl AuditQueue {
         let (sender, rows) = mpsc::channel(MAX_ROWS);
         let writer = AuditWriter {
             connections,
-            file: None,
             rows,
             head: AuditHead::new(chain),
             // The process can have written to the same database before.
@@ -106,8 +107,6 @@ impl AuditQueue {
 
 struct AuditWriter {
     connections: Arc<Connections>,
-    /// The connection to a SQLite file.
-    file: Option<AuditFile>,
     rows: mpsc::Receiver<Waiting>,
     head: AuditHead,
     /// Whether `head` is what the database has. Of a failed transaction it is not known whether it was committed.
@@ -164,8 +163,6 @@ impl AuditWriter {
             }
         }
         if flushes {
-            // The last connection that is closed moves the rows from the log of the file into the file.
-            self.file = None;
             self.log_head();
         }
         let written = written.map(drop).map_err(|why| AuditError::Store(why.to_string()));
@@ -184,15 +181,12 @@ impl AuditWriter {
         let now = i64::try_from(now).unwrap_or(i64::MAX);
         let row = |document: &String| {
             let next = head.with(now, document);
-            let previous = std::mem::replace(&mut head, next.clone()).hash;
-            let AuditHead { chain, sequence, hash } = next;
-            StoredAuditRow { chain, sequence, previous, hash, document: document.clone(), stored_at: now }
+            let AuditHead { chain, hash: previous, .. } = std::mem::replace(&mut head, next);
+            let (sequence, hash) = (number(head.sequence), head.hash.clone());
+            vec![chain.into(), sequence.into(), now.into(), previous.into(), hash.into(), document.clone().into()]
         };
-        let rows: Vec<_> = rows.iter().map(row).collect();
-        match &self.connections.target {
-            StoreTarget::Sqlite(_) => self.connections.write_to_file(rows, &mut self.file).await?,
-            StoreTarget::Postgres(_) => self.connections.transaction(rows.chunks(ROWS).map(insert).collect()).await?,
-        }
+        let rows = rows.iter().map(row).collect();
+        self.connections.insert(vec![Insert { table: &TABLE, rows }]).await?;
         Ok(head)
     }
 
@@ -204,16 +198,6 @@ impl AuditWriter {
             tracing::info!(chain, sequence, hash, "audit head");
         }
     }
-}
-
-/// Returns the statement that inserts these rows.
-fn insert(rows: &[StoredAuditRow]) -> Statement {
-    let sql = format!("INSERT INTO audit ({}) VALUES {}", COLUMNS.join(", "), places(rows.len(), COLUMNS.len()));
-    let statement = sqlx::query(AssertSqlSafe(sql)).persistent(rows.len() == 1);
-    rows.iter().fold(statement, |statement, row| {
-        let statement = statement.bind(row.chain.clone()).bind(number(row.sequence)).bind(row.stored_at);
-        statement.bind(row.previous.clone()).bind(row.hash.clone()).bind(row.document.clone())
-    })
 }
 
 impl Connections {

@@ -1,8 +1,5 @@
 //! The rows of the audit trail in the database.
 
-/// The columns of the table, in the order in which rows are written.
-pub(super) const COLUMNS: [&str; 6] = ["chain", "sequence", "stored_at", "previous", "hash", "document"];
-
 /// A row of the audit trail as it is stored.
 #[derive(Debug)]
 pub struct StoredAuditRow {

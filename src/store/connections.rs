@@ -1,5 +1,6 @@
 //! The connections to a database.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
@@ -8,8 +9,11 @@ use sqlx::{AnyConnection, AnyPool, AssertSqlSafe, ConnectOptions, Connection, Ro
 use tokio::sync::Mutex;
 
 use super::error::StoreError;
+use super::file::SqliteFile;
+use super::insert::{Insert, Statement};
+use super::limits::STATEMENT;
 use super::migrations;
-use super::statements::{Statement, select};
+use super::statements::{number, select};
 use super::target::{Dialect, StoreTarget};
 use crate::domain::history::{HistoryQuery, Position, RecordKind};
 
@@ -17,8 +21,6 @@ use crate::domain::history::{HistoryQuery, Position, RecordKind};
 const CONNECTIONS: u32 = 4;
 /// How long to wait for a connection.
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long one statement, or one batch of rows, can take.
-pub(super) const STATEMENT: Duration = Duration::from_secs(15);
 /// The size of a page of a SQLite file, in bytes.
 const PAGE: u64 = 4096;
 
@@ -26,17 +28,18 @@ const PAGE: u64 = 4096;
 pub(super) struct Connections {
     pub(super) target: StoreTarget,
     pub(super) pool: AnyPool,
-    /// Held during a write to a SQLite file. SQLite allows one writer, and other connections poll its lock at growing intervals.
-    pub(super) writing: Mutex<()>,
+    /// The connection that adds rows to a SQLite file. SQLite allows one writer, and other connections poll its lock at growing
+    /// intervals.
+    file: Mutex<Option<SqliteFile>>,
     /// The maximum number of pages of a SQLite file.
-    pub(super) max_pages: u64,
+    max_pages: i64,
 }
 
 impl Connections {
     /// `max_bytes` limits the size of a SQLite file.
     pub(super) fn new(target: StoreTarget, max_bytes: u64) -> Result<Self, StoreError> {
         sqlx::any::install_default_drivers();
-        let max_pages = max_bytes / PAGE;
+        let max_pages = number(max_bytes / PAGE);
         let pragmas = match target.dialect() {
             Dialect::Postgres => String::new(),
             // With the WAL, a crash of the machine can lose the last transactions, but does not damage the file.
@@ -56,7 +59,7 @@ impl Connections {
         });
         // Only a server can have closed a connection of the pool.
         let options = options.test_before_acquire(target.dialect() == Dialect::Postgres);
-        Ok(Self { pool: options.connect_lazy_with(target.options()?), target, writing: Mutex::default(), max_pages })
+        Ok(Self { pool: options.connect_lazy_with(target.options()?), target, file: Mutex::default(), max_pages })
     }
 
     /// Connects, and migrates the tables to the last version.
@@ -79,13 +82,39 @@ impl Connections {
         }
     }
 
-    /// Runs statements in one transaction. A connection on which that fails is closed: after a write that failed, SQLite can
-    /// keep the lock of the transaction, and every later write would find the database locked.
-    pub(super) async fn transaction(&self, mut statements: Vec<Statement>) -> Result<(), StoreError> {
-        let _writing = match self.target.dialect() {
-            Dialect::Sqlite => Some(self.writing.lock().await),
-            Dialect::Postgres => None,
+    /// Adds rows, in one transaction.
+    pub(super) async fn insert(&self, inserts: Vec<Insert>) -> Result<(), StoreError> {
+        match &self.target {
+            StoreTarget::Sqlite(path) => self.write(path.clone(), inserts).await,
+            StoreTarget::Postgres(_) => {
+                self.transaction(inserts.into_iter().flat_map(Insert::statements).collect()).await
+            }
+        }
+    }
+
+    /// Adds rows to a SQLite file, in one transaction. The connection is closed if that fails: after a write that failed,
+    /// SQLite can keep the lock of the transaction, and every later write would find the database locked.
+    async fn write(&self, path: PathBuf, inserts: Vec<Insert>) -> Result<(), StoreError> {
+        let mut file = self.file.lock().await;
+        let (max_pages, open) = (self.max_pages, file.take());
+        let written = tokio::task::spawn_blocking(move || {
+            let mut file = open.map_or_else(|| SqliteFile::open(&path, max_pages), Ok)?;
+            file.write(&inserts).map(|()| file)
+        });
+        let why = match tokio::time::timeout(STATEMENT, written).await {
+            Ok(Ok(Ok(written))) => {
+                *file = Some(written);
+                return Ok(());
+            }
+            Ok(Ok(Err(why))) => why.to_string(),
+            Ok(Err(why)) => why.to_string(),
+            Err(_) => format!("no answer within {} s", STATEMENT.as_secs()),
         };
+        Err(StoreError::new(&self.target, &why))
+    }
+
+    /// Runs statements in one transaction. A connection on which that fails is closed.
+    async fn transaction(&self, mut statements: Vec<Statement>) -> Result<(), StoreError> {
         let mut connection = self.pool.acquire().await.map_err(|why| self.error(&why))?;
         let run = async {
             // One statement is a transaction by itself.
@@ -105,6 +134,12 @@ impl Connections {
             connection.close_on_drop();
         }
         done
+    }
+
+    /// Closes all connections. The last one of a SQLite file moves the rows of the WAL into the file.
+    pub(super) async fn close(&self) {
+        *self.file.lock().await = None;
+        self.pool.close().await;
     }
 
     /// Reads the records of one page, and one more if there is another page.

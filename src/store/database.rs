@@ -72,6 +72,6 @@ impl Database {
                 tracing::warn!(rows, "the last rows of the history were not written to {}", self.connections.target);
             }
         }
-        let _ = tokio::time::timeout(FLUSH, self.connections.pool.close()).await;
+        let _ = tokio::time::timeout(FLUSH, self.connections.close()).await;
     }
 }

@@ -3,6 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+/// How long one statement, or one batch of rows, can take.
+pub(super) const STATEMENT: Duration = Duration::from_secs(15);
+
 /// How much of the history is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistoryLimits {

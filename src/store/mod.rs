@@ -4,12 +4,13 @@
 //! A database never delays a call. Rows wait in a bounded queue, and are dropped and counted if it is full.
 
 mod audit;
-mod audit_file;
 mod audit_reader;
 mod audit_row;
 mod connections;
 mod database;
 mod error;
+mod file;
+mod insert;
 mod limits;
 mod memory;
 mod migrations;

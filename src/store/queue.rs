@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use tokio::sync::mpsc;
 
-use super::statements::TableRow;
-use crate::domain::history::HistoryRecord;
+use super::insert::Cell;
+use super::statements::row;
+use crate::domain::history::{HistoryRecord, RecordKind};
 use crate::domain::record::{CallRecord, PluginExecution};
 
 /// The maximum number of rows in the queue.
@@ -35,10 +36,18 @@ impl QueuedRow {
         }
     }
 
-    pub(super) fn to_table_row(&self) -> Option<TableRow> {
+    pub(super) fn kind(&self) -> RecordKind {
         match self {
-            Self::Call(record) => TableRow::of(&**record),
-            Self::Execution(record) => TableRow::of(&**record),
+            Self::Call(_) => RecordKind::Calls,
+            Self::Execution(_) => RecordKind::Executions,
+        }
+    }
+
+    /// Returns the row of the table, or `None` if the record cannot be written as JSON.
+    pub(super) fn to_table_row(&self) -> Option<Vec<Cell>> {
+        match self {
+            Self::Call(record) => row(&**record),
+            Self::Execution(record) => row(&**record),
         }
     }
 }

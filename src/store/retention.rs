@@ -23,7 +23,7 @@ impl Connections {
     pub(super) async fn remove_before(&self, time: i64) -> Result<u64, StoreError> {
         let mut removed = 0;
         for kind in TABLES {
-            let table = table(kind);
+            let table = table(kind).name;
             let sql = format!(
                 "DELETE FROM {table} WHERE id IN (SELECT id FROM {table} WHERE ended_at < $1 ORDER BY ended_at LIMIT {ROWS})"
             );

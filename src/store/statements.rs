@@ -1,15 +1,13 @@
 //! The statements over tables of records. They are the same in SQLite and in PostgreSQL.
 
-use sqlx::Any;
 use sqlx::AssertSqlSafe;
-use sqlx::any::AnyArguments;
-use sqlx::query::Query;
 
+use super::insert::{Cell, Statement, Table};
 use crate::domain::history::{Columns, HistoryQuery, HistoryRecord, Position, RecordKind};
 
 /// Maximum length of a value that filters compare, in characters.
 const MAX_VALUE: usize = 512;
-const COLUMNS: [&str; 12] = [
+const COLUMNS: &[&str] = &[
     "id",
     "ended_at",
     "request_id",
@@ -23,42 +21,26 @@ const COLUMNS: [&str; 12] = [
     "outcome",
     "document",
 ];
+static CALLS: Table = Table { name: "calls", columns: COLUMNS, is_keyed: true };
+static EXECUTIONS: Table = Table { name: "executions", columns: COLUMNS, is_keyed: true };
 
-pub(super) type Statement = Query<'static, Any, AnyArguments>;
-
-/// A record as a row of its table.
-pub(super) struct TableRow {
-    kind: RecordKind,
-    ended_at: i64,
-    /// The values of the columns that are text, in their order.
-    texts: [String; 11],
-}
-
-impl TableRow {
-    /// Makes the row of a record. Returns `None` if the record cannot be written as JSON.
-    pub(super) fn of<R: HistoryRecord>(record: &R) -> Option<Self> {
-        let Position { ended_at, id } = record.position();
-        let Columns { request, plugins, chains, upstream, tool, method, session, principal, outcome } =
-            record.columns();
-        let texts = [
-            id,
-            value(request),
-            names(R::KIND, &plugins),
-            names(R::KIND, &chains),
-            value(upstream),
-            value(tool),
-            value(method),
-            value(session),
-            value(principal),
-            value(outcome),
-            serde_json::to_string(record).ok()?,
-        ];
-        Some(Self { kind: R::KIND, ended_at: number(ended_at), texts })
-    }
-
-    pub(super) fn kind(&self) -> RecordKind {
-        self.kind
-    }
+/// Makes the row of a record. Returns `None` if the record cannot be written as JSON.
+pub(super) fn row<R: HistoryRecord>(record: &R) -> Option<Vec<Cell>> {
+    let Position { ended_at, id } = record.position();
+    let Columns { request, plugins, chains, upstream, tool, method, session, principal, outcome } = record.columns();
+    let texts = [
+        value(request),
+        names(R::KIND, &plugins),
+        names(R::KIND, &chains),
+        value(upstream),
+        value(tool),
+        value(method),
+        value(session),
+        value(principal),
+        value(outcome),
+        serde_json::to_string(record).ok()?,
+    ];
+    Some([id.into(), number(ended_at).into()].into_iter().chain(texts.map(Cell::from)).collect())
 }
 
 /// Returns a text as columns contain it.
@@ -83,35 +65,13 @@ pub(super) fn number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-pub(super) fn table(kind: RecordKind) -> &'static str {
+/// Returns the table of a kind of records. Rows that it has already are left out of an insert, because it is not known of a
+/// failed statement whether it was executed.
+pub(super) fn table(kind: RecordKind) -> &'static Table {
     match kind {
-        RecordKind::Calls => "calls",
-        RecordKind::Executions => "executions",
+        RecordKind::Calls => &CALLS,
+        RecordKind::Executions => &EXECUTIONS,
     }
-}
-
-/// Returns the places of the values of so many rows of this width, for `VALUES`.
-pub(super) fn places(rows: usize, width: usize) -> String {
-    let values = (0..rows).map(|row| {
-        let places: Vec<_> = (1..=width).map(|place| format!("${}", row * width + place)).collect();
-        format!("({})", places.join(", "))
-    });
-    values.collect::<Vec<_>>().join(", ")
-}
-
-/// Returns the statement that inserts rows of one kind. Rows that the table has already are left out, because it is not
-/// known of a failed statement whether it was executed.
-pub(super) fn insert(kind: RecordKind, rows: Vec<TableRow>) -> Statement {
-    let values = places(rows.len(), COLUMNS.len());
-    let sql =
-        format!("INSERT INTO {} ({}) VALUES {values} ON CONFLICT (id) DO NOTHING", table(kind), COLUMNS.join(", "));
-    let is_kept = rows.len() == 1;
-    let statement = sqlx::query(AssertSqlSafe(sql)).persistent(is_kept);
-    rows.into_iter().fold(statement, |statement, row| {
-        let [id, texts @ ..] = row.texts;
-        let statement = statement.bind(id).bind(row.ended_at);
-        texts.into_iter().fold(statement, |statement, text| statement.bind(text))
-    })
 }
 
 /// The conditions of a statement, and the values in them.
@@ -188,7 +148,7 @@ pub(super) fn select(kind: RecordKind, query: &HistoryQuery) -> Statement {
     }
     let Conditions { sql, values } = conditions;
     let limit = values.len() + 1;
-    let table = table(kind);
+    let table = table(kind).name;
     let sql = format!("SELECT ended_at, id, document FROM {table}{sql} ORDER BY ended_at DESC, id DESC LIMIT ${limit}");
     let statement = values.into_iter().fold(sqlx::query(AssertSqlSafe(sql)), |statement, value| match value {
         Bound::Text(text) => statement.bind(text),

@@ -9,18 +9,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::connections::Connections;
 use super::error::StoreError;
+use super::insert::Insert;
 use super::limits::SharedLimits;
 use super::queue::{Counts, QueuedRow};
 use super::retention::ROWS as ROWS_REMOVED;
 use super::sources;
-use super::statements::insert;
+use super::statements::table;
 use super::target::Dialect;
 use crate::domain::history::RecordKind;
 
 /// The maximum number of rows in one transaction.
 const BATCH: usize = 500;
-/// The maximum number of rows in one statement.
-const ROWS: usize = 50;
 /// How long rows are gathered before they are written: a transaction costs more than many rows of it.
 const GATHER: Duration = Duration::from_millis(25);
 /// How long to wait after a failure.
@@ -106,18 +105,13 @@ impl Writer {
     }
 
     async fn try_write(&self, batch: &[QueuedRow]) -> Result<(), StoreError> {
-        let rows = batch.iter().filter_map(QueuedRow::to_table_row);
-        let (calls, executions): (Vec<_>, Vec<_>) = rows.partition(|row| row.kind() == RecordKind::Calls);
-        let dialect = self.connections.target.dialect();
-        let sources = batch.iter().filter_map(QueuedRow::call).flat_map(|call| sources::inserts(call, dialect));
-        let mut statements: Vec<_> = sources.collect();
-        for (kind, rows) in [(RecordKind::Calls, calls), (RecordKind::Executions, executions)] {
-            let mut rows = rows.into_iter().peekable();
-            while rows.peek().is_some() {
-                statements.push(insert(kind, rows.by_ref().take(ROWS).collect()));
-            }
+        let mut inserts = vec![sources::insert(batch.iter().filter_map(QueuedRow::call))];
+        for kind in [RecordKind::Calls, RecordKind::Executions] {
+            let rows = batch.iter().filter(|row| row.kind() == kind).filter_map(QueuedRow::to_table_row).collect();
+            inserts.push(Insert { table: table(kind), rows });
         }
-        self.connections.transaction(statements).await
+        inserts.retain(|insert| !insert.rows.is_empty());
+        self.connections.insert(inserts).await
     }
 
     /// Removes rows that are too old, and the oldest ones of a file that is nearly full.

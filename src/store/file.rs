@@ -1,0 +1,37 @@
+//! Adds rows to a SQLite file. sqlx, which reads them, hands each statement to a thread and back, and that takes longer than the
+//! write. A call can wait for rows of the audit trail.
+
+use std::path::Path;
+
+use rusqlite::{Connection, Error, OpenFlags, params_from_iter};
+
+use super::insert::Insert;
+use super::limits::STATEMENT;
+
+/// A SQLite file that is open for writes.
+pub(super) struct SqliteFile(Connection);
+
+impl SqliteFile {
+    /// Opens a file that exists, with the settings of other connections.
+    pub(super) fn open(path: &Path, max_pages: i64) -> Result<Self, Error> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags)?;
+        connection.busy_timeout(STATEMENT)?;
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        connection.pragma_update(None, "synchronous", "NORMAL")?;
+        connection.pragma_update(None, "max_page_count", max_pages)?;
+        Ok(Self(connection))
+    }
+
+    /// Adds rows, in one transaction.
+    pub(super) fn write(&mut self, inserts: &[Insert]) -> Result<(), Error> {
+        let transaction = self.0.transaction()?;
+        for insert in inserts {
+            let mut statement = transaction.prepare_cached(&insert.sql())?;
+            for row in &insert.rows {
+                statement.execute(params_from_iter(row))?;
+            }
+        }
+        transaction.commit()
+    }
+}
