@@ -1,5 +1,6 @@
 //! Starts the real gateway binary, with manifests as a user would write them.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -92,7 +93,8 @@ pub fn start_with_admin(binary: &Path, manifests: &Path) -> Result<(Child, Uri, 
     start_as(binary, manifests, false)
 }
 
-/// Starts `binary` as `system`: with a store beside its manifests, if it has one.
+/// Starts `binary` as `system`: with a store, if it has one. Its folder is not that of the manifests, in which each write is an
+/// event that the gateway reads.
 pub fn start_system(binary: &Path, manifests: &Path, system: System) -> Result<(Child, Uri)> {
     let has_store = matches!(system, System::Stored | System::Audited | System::Redacted);
     start_as(binary, manifests, has_store).map(|(child, endpoint, _)| (child, endpoint))
@@ -103,7 +105,9 @@ fn start_as(binary: &Path, manifests: &Path, has_store: bool) -> Result<(Child, 
     let mut command = Command::new(binary);
     command.arg("run").arg("-f").arg(manifests).arg("--state-dir").arg(manifests.with_extension("state"));
     if has_store {
-        command.arg("--store").arg(manifests.with_extension("db"));
+        let folder = manifests.with_extension("store");
+        fs::create_dir_all(&folder)?;
+        command.arg("--store").arg(folder.join("history.db"));
     }
     command.args(["--listen", &format!("127.0.0.1:{port}"), "--admin", &format!("127.0.0.1:{admin}")]);
     command.args(["--drain-seconds", DRAIN_SECONDS]);

@@ -1,11 +1,9 @@
 //! The audit trail: a row before a call is sent to a server and one when it has ended, linked by a chain of hashes.
 
-use std::fmt::Write;
-
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::digest::sha256_hex;
+use super::digest::{hex, sha256_hex};
 use super::method::Method;
 use super::plugin::Phase;
 use super::record::{CallOutcome, EntryTrace};
@@ -166,11 +164,7 @@ impl AuditHead {
         hasher.update(sequence.to_be_bytes());
         hasher.update(stored_at.to_be_bytes());
         hasher.update(row.as_bytes());
-        let mut hash = String::with_capacity(64);
-        for byte in hasher.finalize() {
-            let _ = write!(hash, "{byte:02x}");
-        }
-        Self { chain: self.chain.clone(), sequence, hash }
+        Self { chain: self.chain.clone(), sequence, hash: hex(&hasher.finalize()) }
     }
 
     /// Checks the next row of the chain as it was stored, and moves on to it.

@@ -19,7 +19,7 @@ use crate::domain::audit::{AuditError, AuditHead, AuditRow, AuditTotals};
 /// The maximum number of rows that wait.
 const MAX_ROWS: usize = 10_000;
 /// The maximum number of rows in one transaction.
-const BATCH: usize = 250;
+const BATCH: usize = 500;
 /// How long a row that a call waits for may take.
 const WAIT: Duration = Duration::from_secs(5);
 /// How often the head of the chain is logged, if it has changed.

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt;
+
 use super::memory::MemoryRecords;
+use super::writer::gather;
 use super::*;
 use crate::domain::history::HistoryFilter;
 use crate::domain::method::Method;
@@ -142,6 +145,18 @@ async fn texts_that_a_database_cannot_hold_or_match_are_no_trouble() {
     assert_eq!(again.list(RecordKind::Calls, &query(filter, 1)).await.items.len(), 1);
     again.close().await;
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[tokio::test]
+async fn a_full_batch_is_written_at_once_and_another_gathers_rows() {
+    let (sender, mut rows) = tokio::sync::mpsc::channel(4);
+    let mut batch = vec![1, 2];
+    assert!(gather(&mut rows, &mut batch, 2).now_or_never().is_some());
+    assert!(gather(&mut rows, &mut batch, 3).now_or_never().is_none());
+    sender.send(3).await.unwrap();
+    sender.send(4).await.unwrap();
+    gather(&mut rows, &mut batch, 3).await;
+    assert_eq!(batch, [1, 2, 3]);
 }
 
 fn entry() -> EntryTrace {

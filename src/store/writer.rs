@@ -31,8 +31,11 @@ const CLEAN: Duration = Duration::from_secs(5);
 /// The maximum number of statements that remove old rows at one time.
 const REMOVALS: usize = 20;
 
-/// Adds the rows that follow soon to a batch, which then has at most `most`.
+/// Adds the rows that follow soon to a batch, which then has at most `most`. Does not wait if the batch is full.
 pub(super) async fn gather<T>(rows: &mut mpsc::Receiver<T>, batch: &mut Vec<T>, most: usize) {
+    if batch.len() >= most {
+        return;
+    }
     tokio::time::sleep(GATHER).await;
     while batch.len() < most
         && let Ok(row) = rows.try_recv()
