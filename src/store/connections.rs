@@ -9,11 +9,11 @@ use sqlx::{AnyConnection, AnyPool, AssertSqlSafe, ConnectOptions, Connection, Ro
 use tokio::sync::Mutex;
 
 use super::error::StoreError;
-use super::file::SqliteFile;
+use super::file::{SqliteFile, settings};
 use super::insert::{Insert, Statement};
 use super::limits::STATEMENT;
 use super::migrations;
-use super::statements::{number, select};
+use super::statements::select;
 use super::target::{Dialect, StoreTarget};
 use crate::domain::history::{HistoryQuery, Position, RecordKind};
 
@@ -32,20 +32,17 @@ pub(super) struct Connections {
     /// intervals.
     file: Mutex<Option<SqliteFile>>,
     /// The maximum number of pages of a SQLite file.
-    max_pages: i64,
+    max_pages: u64,
 }
 
 impl Connections {
     /// `max_bytes` limits the size of a SQLite file.
     pub(super) fn new(target: StoreTarget, max_bytes: u64) -> Result<Self, StoreError> {
         sqlx::any::install_default_drivers();
-        let max_pages = number(max_bytes / PAGE);
+        let max_pages = max_bytes / PAGE;
         let pragmas = match target.dialect() {
             Dialect::Postgres => String::new(),
-            // With the WAL, a crash of the machine can lose the last transactions, but does not damage the file.
-            Dialect::Sqlite => {
-                format!("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA max_page_count = {max_pages}",)
-            }
+            Dialect::Sqlite => settings(max_pages),
         };
         let options = AnyPoolOptions::new().max_connections(CONNECTIONS).acquire_timeout(CONNECT);
         let options = options.after_connect(move |connection, _| {

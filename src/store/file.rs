@@ -8,18 +8,22 @@ use rusqlite::{Connection, Error, OpenFlags, params_from_iter};
 use super::insert::Insert;
 use super::limits::STATEMENT;
 
+/// Returns the statements that each connection to a SQLite file begins with. With the WAL, a crash of the machine can lose the last
+/// transactions, but does not damage the file.
+pub(super) fn settings(max_pages: u64) -> String {
+    format!("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA max_page_count = {max_pages}")
+}
+
 /// A SQLite file that is open for writes.
 pub(super) struct SqliteFile(Connection);
 
 impl SqliteFile {
     /// Opens a file that exists, with the settings of other connections.
-    pub(super) fn open(path: &Path, max_pages: i64) -> Result<Self, Error> {
+    pub(super) fn open(path: &Path, max_pages: u64) -> Result<Self, Error> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(STATEMENT)?;
-        connection.pragma_update(None, "journal_mode", "WAL")?;
-        connection.pragma_update(None, "synchronous", "NORMAL")?;
-        connection.pragma_update(None, "max_page_count", max_pages)?;
+        connection.execute_batch(&settings(max_pages))?;
         Ok(Self(connection))
     }
 

@@ -48,7 +48,7 @@ impl ToSql for Cell {
 pub(super) struct Table {
     pub(super) name: &'static str,
     pub(super) columns: &'static [&'static str],
-    /// Whether rows whose `id` the table has already are left out.
+    /// Whether rows whose `id` the table has already are left out: it is not known of a failed statement whether it was executed.
     pub(super) is_keyed: bool,
 }
 

@@ -7,7 +7,6 @@ use super::statements::{number, storable};
 use crate::domain::history::HistoryRecord;
 use crate::domain::record::{CallRecord, Payload, RunSources};
 
-/// A run whose answer was read before has its rows already.
 static TABLE: Table = Table {
     name: "sources",
     columns: &[
@@ -23,6 +22,7 @@ static TABLE: Table = Table {
         "source_type",
         "source_metadata",
     ],
+    // A run whose answer was read before has its rows already.
     is_keyed: true,
 };
 

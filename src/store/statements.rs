@@ -65,8 +65,7 @@ pub(super) fn number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// Returns the table of a kind of records. Rows that it has already are left out of an insert, because it is not known of a
-/// failed statement whether it was executed.
+/// Returns the table of a kind of records.
 pub(super) fn table(kind: RecordKind) -> &'static Table {
     match kind {
         RecordKind::Calls => &CALLS,

@@ -109,6 +109,10 @@ impl StoreTarget {
     /// Creates the file of a SQLite database, readable by its owner only, if it does not exist.
     pub(super) fn create(&self) -> Result<(), StoreError> {
         let Self::Sqlite(path) = self else { return Ok(()) };
+        // A file that is closed loses the locks that other connections of the process hold on it (fcntl(2)).
+        if path.exists() {
+            return Ok(());
+        }
         let opened = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
         opened.map(drop).map_err(|why| StoreError::new(self, &why))
     }
