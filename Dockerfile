@@ -16,8 +16,8 @@ COPY plugins/sdk/index.d.ts plugins/sdk/index.d.ts
 # builds: kernels of arm64 have pages of 4 to 64 KiB, and it runs where they are smaller than it was built for.
 RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=/src/target \
     if [ "$(uname -m)" = aarch64 ]; then export JEMALLOC_SYS_WITH_LG_PAGE=16; fi && \
-    cargo build --release --locked --bin hawsepipe && \
-    install -D --strip target/release/hawsepipe /image/usr/local/bin/hawsepipe
+    cargo build --profile dist --locked --bin hawsepipe && \
+    install -D --strip target/dist/hawsepipe /image/usr/local/bin/hawsepipe
 # The bridge runs in images of MCP servers, which may have another C library or none.
 RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=/src/target \
     target=$(rustc -vV | sed -n 's/^host: //p') && \

@@ -7,6 +7,8 @@ SHELL := /bin/bash
 export PATH := $(CURDIR)/.cache/node/bin:$(PATH):$(HOME)/.cargo/bin
 
 BINARY := $(or $(CARGO_TARGET_DIR),target)/debug/hawsepipe
+# What `make run` starts: built without optimization.
+QUICK := $(or $(CARGO_TARGET_DIR),target)/quick/hawsepipe
 DENY_VERSION := 0.20.2
 # What goes into the image of `make e2e`.
 E2E_BUILD ?=
@@ -44,14 +46,14 @@ run: cargo-there ## Build, start the quickstart's gateway in the foreground, sho
 	@.ci/setup.sh node
 	@.ci/setup.sh npm manifests/quickstart/servers
 	@echo "==> cargo build (a first build takes some minutes)"
-	@cargo build --locked
-	@manifests/quickstart/run.sh $(BINARY)
+	@cargo build --locked --profile quick --bin hawsepipe
+	@manifests/quickstart/run.sh $(QUICK)
 
 .PHONY: run-research
 run-research: cargo-there ## Build, start the research example in the foreground, ask it a question; MODEL_URL, MODEL_NAME, MODEL_KEY
 	@.ci/setup.sh node
-	@cargo build --locked
-	@manifests/examples/research/run.sh $(BINARY)
+	@cargo build --locked --profile quick --bin hawsepipe
+	@manifests/examples/research/run.sh $(QUICK)
 
 .PHONY: test
 test: setup ## Set up and run every test but the long ones
@@ -73,6 +75,7 @@ test: setup ## Set up and run every test but the long ones
 
 .PHONY: test-long
 test-long: setup ## Run the long tests: soaks, the conformance suite in all set-ups, each SDK client on each server (over an hour)
+	@cargo clippy --locked --benches -- -D warnings
 	@cargo build --locked --quiet $(CONFORMANCE)
 	@HAWSEPIPE_TEST_PYTHON=$(PYTHON) .ci/tests.sh long
 
@@ -150,7 +153,7 @@ setup: cargo-there ## Install what the tests need: npm packages, a Python enviro
 .PHONY: lint
 lint: deny-there ## Check formatting, clippy, licences and sources of dependencies, the release workflow
 	cargo fmt --all --check
-	cargo clippy --locked --lib --bins --tests --benches --test e2e -- -D warnings
+	cargo clippy --locked --lib --bins --tests --test e2e -- -D warnings
 	cargo check --locked --no-default-features --lib --bins
 	cargo deny --locked --log-level error check licenses bans sources
 	@.ci/setup.sh actionlint
@@ -164,13 +167,13 @@ fmt: ## Format the Rust code
 bench: cargo-there ## Measure the gateway against direct calls, a bare hop and a peer; ARGS="--quick", "--help"
 	@.ci/setup.sh node
 	@.ci/setup.sh venv benches/requirements.txt
-	@HAWSEPIPE_TEST_PYTHON=$(PYTHON) cargo bench --locked --bench gateway -- $(ARGS)
+	@HAWSEPIPE_TEST_PYTHON=$(PYTHON) cargo bench --locked --profile dist --bench gateway -- $(ARGS)
 
 .PHONY: bench-cluster
 bench-cluster: cargo-there ## Measure the operator with thousands of objects; ARGS="--upstreams 1000"
 	@.ci/setup.sh k8s
 	@.ci/setup.sh kwok
-	@cargo bench --locked --bench cluster -- $(ARGS)
+	@cargo bench --locked --profile dist --bench cluster -- $(ARGS)
 
 .PHONY: image
 image: ## Build the image with docker or buildah; IMAGE=NAME:TAG, ARGS="--platform linux/arm64 --build-arg BASE_IMAGE=..."

@@ -42,8 +42,8 @@ make_binary() {
         # Kernels of arm64 have pages of 4 to 64 KiB, and the allocator takes the size of the machine that builds.
         [[ $target != aarch64-*linux* ]] || export JEMALLOC_SYS_WITH_LG_PAGE=16
         [[ $target != *linux* ]] || export RUSTFLAGS="-C target-feature=+crt-static"
-        cargo build --release --locked --bin hawsepipe --target "$target"
-        binary=${CARGO_TARGET_DIR:-target}/$target/release/hawsepipe
+        cargo build --profile dist --locked --bin hawsepipe --target "$target"
+        binary=${CARGO_TARGET_DIR:-target}/$target/dist/hawsepipe
     fi
     mkdir -p "$folder" "$work/$name"
     cp "$binary" "$work/$name/hawsepipe"

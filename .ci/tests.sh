@@ -64,8 +64,8 @@ if [[ ${1:-} == long ]]; then
     exit
 fi
 
-step build cargo test --locked --no-run
-step unit cargo test --locked --lib --bins --test tidy
+step build cargo test --locked --no-run --lib --tests
+step unit cargo test --locked --lib --test tidy
 skipped=()
 for module in "${alone[@]}"; do skipped+=(--skip "$module"); done
 # Their output is printed once they are through, so that it does not mix with the others'.

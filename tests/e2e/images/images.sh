@@ -103,8 +103,8 @@ case $1 in
     install) exit ;;
     cyclonedx) exec cp /built/crates.json . ;;
 esac
-mkdir -p target/release target/here/bridge
-cp /built/hawsepipe target/release/hawsepipe
+mkdir -p target/dist target/here/bridge
+cp /built/hawsepipe target/dist/hawsepipe
 cp /built/hawsepipe-bridge target/here/bridge/hawsepipe-bridge
 EOF
     chmod +x "$folder/cargo" "$folder/rustc"
