@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::digest::sha256_hex;
@@ -14,7 +15,7 @@ pub const LOCAL: &str = "local";
 const MAX_NAME: usize = 512;
 
 /// The method that has proved an identity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum IdentityMethod {
     /// None: the client has sent no credentials.
     Anonymous,
@@ -47,8 +48,8 @@ impl IdentityMethod {
     }
 }
 
-/// Who calls. It is made once for each request, before the body is read.
-#[derive(Debug)]
+/// Who calls. It is made once for each request, before the body is read. Replicas send it to each other, sealed.
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Identity {
     /// The method that has proved the identity.
     pub method: IdentityMethod,
@@ -148,6 +149,11 @@ impl Identity {
     /// Whether the client has sent no credentials.
     pub fn is_anonymous(&self) -> bool {
         self.method == IdentityMethod::Anonymous
+    }
+
+    /// Whether all that rules read of the client is known. Another replica passes a part of an identity that is too large.
+    pub fn is_whole(&self) -> bool {
+        self.method != IdentityMethod::Replica
     }
 
     /// Returns what distinguishes the tokens of this client from those of others, and from those with other scopes.

@@ -13,6 +13,7 @@ pub mod caching;
 pub mod capabilities;
 pub mod causes;
 pub mod changed_tool;
+pub mod client_port;
 pub mod code_file;
 pub mod definition;
 pub mod digest;

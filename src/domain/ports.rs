@@ -4,7 +4,6 @@
 
 use std::collections::BTreeSet;
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::budget::Account;
+pub use super::client_port::{Answering, ToClient};
 pub use super::identity_port::{ApiKey, Authenticate, Credential, Methods, NoAuthentication, Unproved};
 use super::ids::ObjectKey;
 use super::item::{ItemKind, Listed};
@@ -21,7 +21,6 @@ use super::model::{ModelAnswer, ModelFailure, ModelRequest};
 use super::plan::{PluginPlan, Runtime};
 use super::plugin::{Failure, Input, Ran};
 pub use super::plugin_progress::PluginProgress;
-use super::question::Question;
 use super::raw::to_raw;
 use super::reason::Reason;
 pub use super::record_ports::{Audit, History, NoHistory, Records};
@@ -127,9 +126,6 @@ pub trait Host: Send + Sync {
         None
     }
 }
-
-/// The future answer to a request.
-pub type Answering<'a> = Pin<Box<dyn Future<Output = Answer> + Send + 'a>>;
 
 /// The limits that the executions of all plugins share, and their use at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -286,32 +282,6 @@ pub struct NoModels;
 impl CompleteModel for NoModels {
     async fn complete(&self, _: &ModelRequest<'_>) -> Result<ModelAnswer, ModelFailure> {
         Err(ModelFailure::new(Reason::ModelUnavailable, "this process calls no models"))
-    }
-}
-
-/// The channel to a client while its call runs: what the server sends it, and what the server asks it.
-pub trait ToClient: Send + Sync {
-    /// Forwards one `notifications/progress` of the call. `params` are its parameters, without `progressToken`.
-    fn progress(&self, params: Box<RawValue>);
-
-    /// Forwards one `notifications/message` that the server sent during the call. `params` are its parameters.
-    fn message(&self, params: Box<RawValue>) {
-        drop(params);
-    }
-
-    /// Says that the server ended its stream of the call before the answer, so that its client comes back for the rest,
-    /// after `retry` if the server says so (MCP 2025-11-25, Streamable HTTP).
-    fn stream_ended(&self, retry: Option<Duration>) {
-        let _ = retry;
-    }
-
-    /// Says that the call is sent to its upstream again, because an attempt has failed.
-    fn sent_again(&self) {}
-
-    /// Asks the client a question of the server and waits for the answer. Dropping the future withdraws the question.
-    /// By default the client answers no questions.
-    fn ask(&self, question: Question) -> Answering<'_> {
-        Box::pin(std::future::ready(question.refused("this client offers no such method")))
     }
 }
 

@@ -176,6 +176,13 @@ pub struct OutCall {
     pub asked_log_level: Option<LogLevel>,
 }
 
+impl OutCall {
+    /// Whether the client may hear something of the server before the answer.
+    pub fn hears(&self) -> bool {
+        self.wants_progress || self.log_level.is_some() || !self.client.capabilities.answers_nothing()
+    }
+}
+
 /// A request for completions of an argument (MCP, completion), to be sent to an upstream.
 #[derive(Clone, Debug)]
 pub struct OutCompletion {

@@ -95,8 +95,10 @@ impl Engine {
 
     async fn complete_argument(&self, request: &CompletionRequest<'_>, reference: Reference) -> Result<Reply, CallEnd> {
         let CompletionRequest { endpoint, caller, reservation, .. } = *request;
-        let item = ItemName { endpoint, kind: reference.kind, name: &reference.name };
-        let routed = self.route_beside(RequestBeside { item, caller, counts: true }).await?;
+        let name = reference.name.clone();
+        let item = ItemName { endpoint, kind: reference.kind, name: &name };
+        let beside = RequestBeside { item, caller, counts: true };
+        let routed = self.route_beside(beside).await?;
         let params = reference.params_for(&routed.found.route.item.name);
         let completion = OutCompletion {
             members: params.iter().map(|(name, value)| (name.to_owned().into(), value.to_owned())).collect(),
@@ -107,6 +109,7 @@ impl Engine {
             true => Ok(None),
             false => self.upstreams.complete(&routed.upstream().target, &completion).await,
         };
+        let completed = if self.recheck_beside(beside, &routed)? { Ok(None) } else { completed };
         let answer = match completed.map_err(|error| self.request_failed(routed.plan(), &error))? {
             Some(answer) => answer,
             None => Answer::Result(to_raw(&json!({"completion": {"values": [], "total": 0, "hasMore": false}}))),

@@ -22,7 +22,7 @@ use crate::domain::rpc::RpcError;
 use crate::domain::secret::SecretText;
 use crate::domain::task::OpenTask;
 use crate::domain::upstream::InputRound;
-use crate::domain::version::Era;
+use crate::domain::version::{Era, MODERN_VERSION};
 use crate::engine::plan::own_tools::OwnTool;
 use crate::engine::plan::snapshot::{Found, Lookup, Snapshot};
 
@@ -52,6 +52,25 @@ pub struct Caller {
 }
 
 impl Caller {
+    /// A client of the modern era without capabilities, of which only the identity counts.
+    pub fn without_session(identity: Arc<Identity>) -> Self {
+        Self {
+            era: Era::Modern,
+            version: MODERN_VERSION,
+            identity,
+            token: None,
+            session: String::new(),
+            capabilities: ClientCapabilities::default(),
+            tracker: Arc::default(),
+            by_address: false,
+        }
+    }
+
+    /// The identity, if it is known whole.
+    pub fn whole_identity(&self) -> Option<Arc<Identity>> {
+        Some(&self.identity).filter(|identity| identity.is_whole()).cloned()
+    }
+
     /// Returns the name of the session in lists and records; empty in the modern era.
     pub(super) fn session_name(&self) -> String {
         session_name(&self.session)

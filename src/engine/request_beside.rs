@@ -13,6 +13,7 @@ use super::request::{Caller, ItemName, Reply};
 use crate::domain::plan::UpstreamPlan;
 
 /// What a request is about, and who sent it.
+#[derive(Clone, Copy)]
 pub(super) struct RequestBeside<'a> {
     pub(super) item: ItemName<'a>,
     pub(super) caller: &'a Caller,
@@ -78,6 +79,19 @@ impl Engine {
         match &upstream.refusing {
             Some(refusal) => Err(self.refused(item.kind, Denial::refused(None, refusal))),
             None => Ok(RoutedBeside { snapshot, found, _admitted: admitted }),
+        }
+    }
+
+    /// Checks a request that has waited for its server against the newest plan. Returns whether something checks what passes.
+    pub(super) fn recheck_beside(&self, request: RequestBeside<'_>, routed: &RoutedBeside) -> Result<bool, CallEnd> {
+        let newest = self.snapshot();
+        if Arc::ptr_eq(&newest.linked, &routed.snapshot.linked) {
+            return Ok(routed.found.item.is_checked());
+        }
+        let RequestBeside { item, caller, .. } = request;
+        match item.find(&newest) {
+            Lookup::Found(found) if newest.may_see(caller, &found.route) => Ok(found.item.is_checked()),
+            _ => Err(self.not_found(&newest, item, caller.era, &Lookup::Unknown)),
         }
     }
 }

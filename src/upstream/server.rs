@@ -113,9 +113,7 @@ impl Server {
 
     pub(super) async fn call(&self, call: &OutCall, client: &dyn ToClient) -> Result<ServerAnswer, UpstreamError> {
         let _presented = self.connector.present(call)?;
-        let may_be_asked = !call.client.capabilities.answers_nothing();
-        let to = (call.wants_progress || call.log_level.is_some() || may_be_asked).then_some(client);
-        let asked = self.ask(McpRequest::Use(call), Purpose::Call, to, call.timeout).await;
+        let asked = self.ask(McpRequest::Use(call), Purpose::Call, Some(client), call.timeout).await;
         let (answer, lease) = asked.map_err(|error| self.masked(error, Some(&call.client)))?;
         let answer = self.with_masked_error(readable(answer)?, Some(&call.client));
         Ok(ServerAnswer { era: lease.facts().era, answer })
@@ -188,14 +186,16 @@ impl Server {
 
     /// Sends a request and waits for its answer. `limit` includes the time to connect. If the request was not executed,
     /// because the connection had ended or the server refused the negotiated version or headers, it is sent once more
-    /// over a new connection. Returns the answer and the use of the connection that it came over.
+    /// over a new connection. Returns the answer and the use of the connection that it came over. `client` is that of a call,
+    /// which is not sent if the client says so once there is a connection.
     async fn ask(
         &self,
         request: McpRequest<'_>,
         purpose: Purpose,
-        to: Option<&dyn ToClient>,
+        client: Option<&dyn ToClient>,
         limit: Duration,
     ) -> Result<(Answer, ConnectionUse), UpstreamError> {
+        let to = client.filter(|_| matches!(request, McpRequest::Use(call) if call.hears()));
         let limit = limit.min(LONGEST);
         let mut deadline = Instant::now() + limit;
         let mut again = true;
@@ -209,6 +209,9 @@ impl Server {
             if let McpRequest::Use(call) = request {
                 // The time is not the call's.
                 deadline += log_level::report(&lease, call, Arc::ptr_eq(&slot, &self.slot)).await;
+            }
+            if client.is_some_and(|client| !client.may_be_sent()) {
+                return Err(UpstreamError::Cancelled);
             }
             let heard = lease.heard();
             match lease.ask(request, to, deadline.saturating_duration_since(Instant::now())).await {

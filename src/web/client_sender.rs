@@ -1,6 +1,6 @@
 //! Sends a client what belongs to its request before the answer: notifications, and questions of servers.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::json;
@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::parked::Parking;
 use crate::domain::capabilities::ClientCapabilities;
+use crate::domain::identity::Identity;
 use crate::domain::log_level::LogLevel;
 use crate::domain::ports::{Answering, ToClient};
 use crate::domain::question::Question;
@@ -18,7 +19,7 @@ use crate::domain::rpc::request;
 use crate::domain::upstream::Answer;
 use crate::domain::version::has_primed_streams;
 use crate::engine::access::session::Session;
-use crate::engine::exchange::{Exchange, OpenQuestion};
+use crate::engine::exchange::{ClientAnswer, Exchange, OpenQuestion};
 use crate::telemetry::metrics::Metrics;
 
 /// How long a client has to answer a question.
@@ -54,6 +55,8 @@ pub(super) struct ClientSender<'a> {
     pub(super) metrics: &'a Metrics,
     /// Cancelled when the gateway ends, so that no answer can arrive any more.
     pub(super) shutdown: &'a CancellationToken,
+    /// The identity with which the client of a session has answered last, if that is known whole.
+    pub(super) answered_by: Mutex<Option<Arc<Identity>>>,
 }
 
 impl ClientSender<'_> {
@@ -93,7 +96,13 @@ impl ClientSender<'_> {
         let why = tokio::select! {
             answer = sent.open.answer() => {
                 sent.answered = answer.is_some();
-                return answer.unwrap_or_else(|| question.refused("the session of this client has ended"));
+                let Some(ClientAnswer { answer, identity }) = answer else {
+                    return question.refused("the session of this client has ended");
+                };
+                if identity.is_some() {
+                    *self.answered_by.lock().unwrap_or_else(PoisonError::into_inner) = identity;
+                }
+                return answer;
             }
             () = session.ended.cancelled() => "the session of this client has ended",
             () = self.exchange.unattended(LONGEST_UNATTENDED) => "the client is gone: no connection of its call is open",
@@ -155,6 +164,11 @@ impl ToClient for ClientSender<'_> {
         }
     }
 
+    fn latest_identity(&self) -> Option<Arc<Identity>> {
+        let answered_by = self.answered_by.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        answered_by.or_else(|| self.parking?.asked.identity())
+    }
+
     fn ask(&self, question: Question) -> Answering<'_> {
         Box::pin(self.put(question))
     }
@@ -189,6 +203,7 @@ mod tests {
             capabilities: &NOTHING,
             metrics: &METRICS,
             shutdown: &SHUTDOWN,
+            answered_by: Mutex::default(),
         }
     }
 

@@ -28,7 +28,7 @@ use crate::domain::rpc::{INVALID_PARAMS, RpcError};
 use crate::domain::version::Era;
 use crate::engine::access::sealed_id::{IdPurpose, NotOpened};
 use crate::engine::exchange::{AskedCall, Continuation};
-use crate::engine::{CheckMirrored, Reply};
+use crate::engine::{Caller, CheckMirrored, Reply};
 
 /// What the text of a message has that brings a `requestState`.
 const STATE_MEMBER: &[u8] = b"\"requestState\"";
@@ -76,13 +76,13 @@ impl Drop for ParkedCallCloser {
     }
 }
 
-/// Continues a parked call with the answers of its client, if its headers pass the check. `None` if `state` is not one of
+/// Continues a parked call with the answers of its client, which `caller` has sent, if its headers pass the check. `None` if `state` is not one of
 /// the gateway's own: it may be the server's.
 pub(super) async fn go_on(
     gate: &Arc<ListenerContext>,
     state: &str,
     binding: Binding,
-    answers: Option<&RawValue>,
+    (answers, caller): (Option<&RawValue>, &Caller),
     check_mirrored: &CheckMirrored<'_>,
 ) -> Option<Reply> {
     let call = match gate.open_id(IdPurpose::CallState, "", state) {
@@ -100,7 +100,7 @@ pub(super) async fn go_on(
         return Some(Reply::Error(RpcError::new(INVALID_PARAMS, message)));
     };
     let answers = answers.and_then(|answers| RawObject::parse(answers.get()).ok()).unwrap_or_default();
-    call.call.asked.give(&answers);
+    call.call.asked.give(&answers, caller.whole_identity());
     Some(match outcome(gate, &call).await {
         Ok(continued) => reply(gate, call, continued),
         Err(task) => begin(gate, &task, &Arc::clone(&call.call.account), || call.call),
@@ -142,6 +142,12 @@ pub(super) async fn forward_to_parked(
     if waits.binding != binding.as_bytes() {
         // Another call. It is refused here, as it would be there.
         return None;
+    }
+    let caller = Caller::without_session(Arc::clone(&requester.identity));
+    let input = if kind == ItemKind::Tool { params.arguments } else { params.raw };
+    let denied = gate.engine.denied_elsewhere(&caller, endpoint.as_engine(), (kind, &name), (input, params.meta));
+    if let Some(reply) = denied {
+        return Some(RpcResponse::reply(id, &reply, Era::Modern).into_response());
     }
     let forwarding = Forwarding::request(HttpMethod::POST, endpoint, headers, body.clone(), requester);
     let limit = first_answer(gate, headers);

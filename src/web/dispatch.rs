@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::json;
@@ -248,6 +248,7 @@ impl ClientRequest<'_> {
             capabilities: &caller.capabilities,
             metrics: gate.engine.metrics(),
             shutdown: &gate.shutdown,
+            answered_by: Mutex::default(),
         }
     }
 
@@ -317,7 +318,7 @@ impl ClientRequest<'_> {
         let check = |marked: &[Mirrored]| self.client.check_mirrored(marked, self.params.arguments);
         let binding = Binding::new(caller.identity.key(), self.endpoint.upstream(), kind, name, self.params.arguments);
         if let Some(state) = round.state.as_deref().and_then(text)
-            && let Some(reply) = go_on(self.gate, &state, binding, round.responses.as_deref(), &check).await
+            && let Some(reply) = go_on(self.gate, &state, binding, (round.responses.as_deref(), caller), &check).await
         {
             return Err(reply);
         }

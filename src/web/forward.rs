@@ -16,10 +16,12 @@ use hyper::body::Incoming;
 
 use super::forward_token::{AnswerScope, FORWARD_PATH, FORWARDED, SentRequest, Token, TokenScope};
 use super::forwarded_body::ForwardedBody;
+use super::forwarded_identity::with_identity;
 use super::listener_context::{ListenerContext, PathEndpoint};
 use super::replica_client::{NotForwarded, send};
 use super::replicas::{ForwardedRequest, ForwardingQuota};
 use super::requester::Requester;
+use crate::domain::identity::Identity;
 use crate::domain::limits::Tracker;
 use crate::domain::reason::Reason;
 use crate::engine::access::session::Session;
@@ -54,8 +56,8 @@ pub(super) struct Forwarding<'a> {
 /// What is forwarded in a session.
 #[derive(Clone)]
 pub(super) enum OfSession {
-    /// An answer of its client.
-    Answer(Bytes),
+    /// An answer of its client, and the client's identity.
+    Answer(Bytes, Arc<Identity>),
     /// A cancellation of its client.
     Cancellation(Bytes),
     /// Its end.
@@ -81,8 +83,12 @@ impl<'a> Forwarding<'a> {
 
     /// What is to be known of a session at another replica.
     pub(super) fn in_session(endpoint: &'a PathEndpoint, session: &Session, sent: OfSession, client: IpAddr) -> Self {
+        let mut identity = None;
         let (method, body, share) = match sent {
-            OfSession::Answer(body) => (Method::POST, body, ForwardingQuota::Answers),
+            OfSession::Answer(body, answered_by) => {
+                identity = Some(answered_by);
+                (Method::POST, body, ForwardingQuota::Answers)
+            }
             OfSession::Cancellation(body) => (Method::POST, body, ForwardingQuota::Cancellations),
             OfSession::End => (Method::DELETE, Bytes::new(), ForwardingQuota::Ends),
             OfSession::Use(body) => (Method::POST, body, ForwardingQuota::Sessions),
@@ -92,7 +98,11 @@ impl<'a> Forwarding<'a> {
         let media = HeaderValue::from_static("application/json");
         let of_message = [header::ACCEPT, header::CONTENT_TYPE].map(|name| (name, media.clone()));
         let headers = of_session.into_iter().flatten().chain(of_message).collect();
-        let client = Requester { address: client, identity: Arc::new(session.identity()), token: None };
+        let client = Requester {
+            address: client,
+            identity: identity.unwrap_or_else(|| Arc::new(session.identity())),
+            token: None,
+        };
         Self { method, endpoint, headers, body, client, session: Some(Arc::clone(&session.forwarded)), share }
     }
 }
@@ -139,7 +149,13 @@ impl ListenerContext {
         let listener = self.listener.current(&snapshot.plan().gateway)?;
         let (path, scheme) = (endpoint.path(&listener.path), if listener.tls.is_some() { "https" } else { "http" });
         let scope = TokenScope { gateway: &snapshot.plan().gateway.key, to, headers: &headers };
-        let sent = SentRequest::new(&method, path, &client, &body);
+        let gateway = &snapshot.plan().gateway.key;
+        // Only messages have a body, and only rules need more than the key and the subject.
+        let (body, identity_size) = match method == Method::POST && snapshot.has_rules() {
+            true => with_identity(self.engine.sessions().seals(), gateway, body, &client.identity),
+            false => (body, 0),
+        };
+        let sent = SentRequest::new(&method, path, &client, (&body, identity_size));
         let token = Token::new(Some(sent), self.engine.now()).seal(self.engine.sessions().seals(), scope)?;
         headers.insert(FORWARDED, HeaderValue::try_from(&token).ok()?);
         let mut request = hyper::Request::new(body);
@@ -195,7 +211,7 @@ mod tests {
         let client = "10.0.0.1".parse().unwrap();
         let body = Bytes::from_static(b"{}");
         for (sent, method, share) in [
-            (OfSession::Answer(body.clone()), Method::POST, ForwardingQuota::Answers),
+            (OfSession::Answer(body.clone(), Identity::anonymous()), Method::POST, ForwardingQuota::Answers),
             (OfSession::Cancellation(body.clone()), Method::POST, ForwardingQuota::Cancellations),
             (OfSession::End, Method::DELETE, ForwardingQuota::Ends),
             (OfSession::Use(body.clone()), Method::POST, ForwardingQuota::Sessions),

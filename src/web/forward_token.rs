@@ -83,6 +83,13 @@ pub(super) struct SentRequest {
     /// SHA-256 of the body, in hex.
     #[serde(rename = "b")]
     body: String,
+    /// The size of the sealed identity behind the body, in bytes; 0 if there is none.
+    #[serde(rename = "w", default, skip_serializing_if = "is_zero")]
+    pub(super) identity_size: u64,
+}
+
+fn is_zero(size: &u64) -> bool {
+    *size == 0
 }
 
 /// The identity that replicas name that know no other.
@@ -91,9 +98,11 @@ fn anonymous() -> (String, String) {
 }
 
 impl SentRequest {
-    pub(super) fn new(method: &Method, path: String, sender: &Requester, body: &[u8]) -> Self {
+    /// A request whose body ends with a sealed identity of this size.
+    pub(super) fn new(method: &Method, path: String, sender: &Requester, (body, identity_size): (&[u8], u64)) -> Self {
         let identity = (sender.identity.key().to_owned(), sender.identity.subject.clone());
-        Self { method: method.as_str().to_owned(), path, client: sender.address, identity, body: sha256_hex(body) }
+        let (method, body) = (method.as_str().to_owned(), sha256_hex(body));
+        Self { method, path, client: sender.address, identity, body, identity_size }
     }
 
     /// The identity of the client, which the sender has checked.
@@ -196,7 +205,7 @@ mod tests {
         let scope = TokenScope { gateway: &gateway, to: "10.0.0.1:8080".parse().unwrap(), headers: &own };
         let (seals, client) = (seals(), "10.9.9.9".parse().unwrap());
         let sender = Requester { address: client, identity: Identity::forwarded("jwt:1", "ann").into(), token: None };
-        let request = Some(SentRequest::new(&Method::POST, "/mcp".to_owned(), &sender, b"body"));
+        let request = Some(SentRequest::new(&Method::POST, "/mcp".to_owned(), &sender, (b"body", 0)));
         let text = Token::new(request.clone(), 1000).seal(&seals, scope).unwrap();
         let open = |scope: TokenScope<'_>, now: u64| Token::open(&seals, scope, &text, now);
         let opened = open(scope, 1000).and_then(|token| token.request).expect("it is for this request");

@@ -91,7 +91,7 @@ async fn in_session(
 ) -> RpcResponse {
     match incoming {
         ClientMessage::Answer { id, answer } => {
-            MessageSender { used }.answered(id, answer).await;
+            MessageSender { used }.answered(id, answer, &requester.identity).await;
             RpcResponse::accepted()
         }
         ClientMessage::Notification { method, params } => {

@@ -138,7 +138,7 @@ impl ClientRequest<'_> {
     }
 
     async fn report(&self, filter: &Filter, mut lists: ListChanges, mailbox: &Mailbox) {
-        let reader = mailbox.attach();
+        let (reader, caller) = (mailbox.attach(), self.caller());
         loop {
             tokio::select! {
                 biased;
@@ -149,7 +149,9 @@ impl ClientRequest<'_> {
                     }
                 }
                 // A client may send on only what it was told that the stream reports.
-                notice = mailbox.next(reader) => if let Notice::Updated(update) = notice {
+                notice = mailbox.next(reader) => if let Notice::Updated(update) = notice
+                    && self.gate.engine.still_shows(&caller, self.endpoint.as_engine(), &update.subscribed)
+                {
                     self.tell(RESOURCE_UPDATED, &[("uri", to_raw(&&*update.subscribed))]);
                 },
             }

@@ -2,6 +2,7 @@
 //! them then.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -9,10 +10,12 @@ use serde_json::value::RawValue;
 use super::envelope::{Params, is_id, text};
 use super::forward::OfSession;
 use super::session_replicas::{Deleted, TAKEN_OVER, UsedSession};
+use crate::domain::identity::Identity;
 use crate::domain::raw::to_raw;
 use crate::domain::rpc::{failure, request, success};
 use crate::domain::upstream::Answer;
 use crate::engine::access::sealed_id::IdPurpose;
+use crate::engine::exchange::ClientAnswer;
 
 /// The notification that cancels a request.
 const CANCELLED: &str = "notifications/cancelled";
@@ -24,11 +27,14 @@ pub(super) struct MessageSender<'a> {
 }
 
 impl MessageSender<'_> {
-    /// Takes the answer to the question with this id, which is raw JSON. One that comes too late is dropped, and the client is
+    /// Takes the answer to the question with this id, which is raw JSON. `identity` is that of the client that sends the
+    /// answer. One that comes too late is dropped, and the client is
     /// not told: there are clients that end their session when an answer of theirs is refused.
-    pub(super) async fn answered(&self, id: &str, answer: Answer) {
+    pub(super) async fn answered(&self, id: &str, answer: Answer, identity: &Arc<Identity>) {
         let UsedSession { gate, session, is_forwarded, .. } = self.used;
-        let Some(answer) = session.questions.answer(id, answer) else { return };
+        let known = Some(identity).filter(|identity| identity.is_whole()).cloned();
+        let unasked = session.questions.answer(id, ClientAnswer { answer, identity: known });
+        let Some(ClientAnswer { answer, .. }) = unasked else { return };
         let Some(replica) = gate.elsewhere(self.asked_by(id)).filter(|_| !is_forwarded) else {
             tracing::debug!("an answer to no question that waits was dropped");
             return;
@@ -37,7 +43,7 @@ impl MessageSender<'_> {
             Answer::Result(result) => success(id, result),
             Answer::Error(error) => failure(id, error),
         };
-        self.used.pass_to(replica, OfSession::Answer(body.into())).await;
+        self.used.pass_to(replica, OfSession::Answer(body.into(), Arc::clone(identity))).await;
     }
 
     /// Returns the replica that asked the question with this id.

@@ -21,6 +21,7 @@ mod forward;
 mod forward_token;
 mod forwarded;
 mod forwarded_body;
+mod forwarded_identity;
 mod invocations;
 mod legacy;
 mod listen;

@@ -15,6 +15,7 @@ use super::detached::forward_to_task;
 use super::envelope::ClientMessage;
 use super::exchange::{RunningMessage, SessionOfPost, respond};
 use super::forward_token::SentRequest;
+use super::forwarded_identity::{MAX_IDENTITY, take_identity};
 use super::legacy::OfPost;
 use super::listener_context::{ListenerContext, PathEndpoint};
 use super::parked::Parking;
@@ -58,7 +59,7 @@ async fn receive(
     endpoint: PathEndpoint,
     request: Request,
     limit: u64,
-    requester: Requester,
+    mut requester: Requester,
 ) -> Result<(Post, Arc<Exchange>), Box<Response>> {
     let (head, body) = request.into_parts();
     let accept = check_media(&head.headers)?;
@@ -66,14 +67,18 @@ async fn receive(
     let budget = gate.engine.budget();
     let account = gate.engine.sessions().accounts().of(requester.address);
     let reservation = budget.reservation_for(Category::Request, &account);
-    let body = match read_body(body, declared, limit, &reservation, &gate.shutdown).await {
+    let sent: Option<&SentRequest> = head.extensions.get();
+    let limit = limit + sent.map_or(0, |sent| sent.identity_size.min(MAX_IDENTITY));
+    let mut body = match read_body(body, declared, limit, &reservation, &gate.shutdown).await {
         Ok(body) if reservation.resize(COPIES * body.len() as u64).is_ok() => body,
         Ok(body) => return Err(Box::new(RpcResponse::no_room(request_id(&body)).into_response())),
         // The id is in the part that was not read.
         Err(BodyError::NoRoom(_)) => return Err(Box::new(RpcResponse::no_room("null").into_response())),
         Err(error) => return refused(error.status(), refusal(error)),
     };
-    if head.extensions.get().is_some_and(|sent: &SentRequest| !sent.has_body(&body)) {
+    if let Some(sent) = sent
+        && !take_sent(gate, sent, &mut body, &mut requester)
+    {
         return refused(StatusCode::FORBIDDEN, "this is not the body that a replica of this gateway forwarded");
     }
     let is_modern = mean_modern_era(&head.headers);
@@ -99,6 +104,21 @@ async fn receive(
         _reservation: reservation,
     };
     Ok((post, exchange))
+}
+
+/// Checks that this is the body which another replica sent, and takes the identity of the client off its end, if it has one.
+fn take_sent(gate: &ListenerContext, sent: &SentRequest, body: &mut Bytes, requester: &mut Requester) -> bool {
+    if !sent.has_body(body) {
+        return false;
+    }
+    if sent.identity_size == 0 {
+        return true;
+    }
+    let (snapshot, seals) = (gate.engine.snapshot(), gate.engine.sessions().seals());
+    let whole = take_identity(seals, &snapshot.plan().gateway.key, body, sent.identity_size);
+    let Some(whole) = whole.filter(|whole| whole.key() == requester.identity.key()) else { return false };
+    requester.identity = Arc::new(whole);
+    true
 }
 
 /// Returns the raw id of a request; `null` for other messages.

@@ -11,6 +11,7 @@ use futures_util::{StreamExt, stream};
 use serde_json::json;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::client::Client;
 use super::cut_stream::continue_stream;
 use super::exchange::OpenStream;
 use super::forward::Forwarding;
@@ -27,7 +28,7 @@ use crate::domain::reason::Reason;
 use crate::domain::rpc::request;
 use crate::domain::version::Era;
 use crate::engine::access::session::Session;
-use crate::engine::{ListChanges, Notice};
+use crate::engine::{Caller, ListChanges, Notice};
 use crate::transport::Accept;
 use crate::transport::mcp_headers::LAST_EVENT_ID;
 use crate::transport::sse::{KEEP_ALIVE, KEEP_ALIVE_EVERY, event, event_stream};
@@ -62,7 +63,9 @@ pub(super) async fn open_stream(
         Ok(place) => place,
         Err(error) => return refuse(StatusCode::TOO_MANY_REQUESTS, error.message),
     };
-    let Some(told) = SessionStream::open(place, &session) else {
+    let reader =
+        StreamReader { caller: Client::Legacy(&session).caller(&gate.engine, requester), endpoint: endpoint.clone() };
+    let Some(told) = SessionStream::open(place, &session, reader) else {
         let message = format!("{STREAMS_PER_SESSION} streams of this session are open, as many as may be");
         return refuse(StatusCode::TOO_MANY_REQUESTS, message);
     };
@@ -95,7 +98,14 @@ pub(super) struct SessionStream {
     due: Vec<ItemKind>,
     session: Arc<Session>,
     place: StreamPlace,
+    client: StreamReader,
     _open: OpenStream,
+}
+
+/// The client that reads a stream.
+pub(super) struct StreamReader {
+    pub(super) caller: Caller,
+    pub(super) endpoint: PathEndpoint,
 }
 
 impl Drop for SessionStream {
@@ -109,7 +119,7 @@ impl Drop for SessionStream {
 
 impl SessionStream {
     /// Opens the stream in this place; `None`, which is counted, if the session has as many as it may.
-    pub(super) fn open(place: StreamPlace, session: &Arc<Session>) -> Option<Self> {
+    pub(super) fn open(place: StreamPlace, session: &Arc<Session>, client: StreamReader) -> Option<Self> {
         let engine = &place.gate.engine;
         if session.streams.enter(Some(STREAMS_PER_SESSION), None).is_err() {
             engine.metrics().refused(Reason::SessionStreams);
@@ -117,7 +127,7 @@ impl SessionStream {
         }
         let (lists, reader) = (ListChanges::new(engine), session.mailbox.attach());
         let open = OpenStream::new(engine, Era::Legacy);
-        Some(Self { lists, reader, due: Vec::new(), session: Arc::clone(session), place, _open: open })
+        Some(Self { lists, reader, due: Vec::new(), session: Arc::clone(session), place, client, _open: open })
     }
 
     /// Returns the next events, or `None` at the end. Dropping the future loses nothing.
@@ -133,9 +143,18 @@ impl SessionStream {
                 () = self.session.ended.cancelled() => return None,
                 () = gate.shutdown.cancelled() => return None,
                 changed = self.lists.next() => self.due = changed?,
-                notice = self.session.mailbox.next(self.reader) => return Some(event(&told(notice))),
+                notice = self.session.mailbox.next(self.reader) => if self.may_be_told(&notice) {
+                    return Some(event(&told(notice)));
+                },
                 () = tokio::time::sleep(KEEP_ALIVE_EVERY) => return Some(KEEP_ALIVE),
             }
         }
+    }
+
+    /// Whether the client may still see what the notice is about.
+    fn may_be_told(&self, notice: &Notice) -> bool {
+        let Notice::Updated(update) = notice else { return true };
+        let StreamReader { caller, endpoint } = &self.client;
+        self.place.gate.engine.still_shows(caller, endpoint.as_engine(), &update.subscribed)
     }
 }

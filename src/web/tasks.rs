@@ -68,7 +68,7 @@ impl ClientRequest<'_> {
             Method::TaskResult => return self.await_run(caller, task).await,
             Method::UpdateTask => {
                 let answers = responses.and_then(|answers| RawObject::parse(answers.get()).ok()).unwrap_or_default();
-                task.asked().give(&answers);
+                task.asked().give(&answers, caller.whole_identity());
             }
             Method::CancelTask if caller.era == Era::Legacy && task.has_ended() => {
                 return invalid("the task has ended: it cannot be cancelled");
@@ -101,7 +101,9 @@ impl ClientRequest<'_> {
             for (key, Question { method, params }) in questions {
                 let params = params.map(|params| with_related(&params, &id));
                 tokio::select! {
-                    answer = sender.ask(Question { method, params }) => asked.answer(&key, answer),
+                    answer = sender.ask(Question { method, params }) => {
+                        asked.answer(&key, answer, sender.latest_identity().or_else(|| caller.whole_identity()));
+                    }
                     () = asked.settled(&key) => {}
                 }
             }

@@ -82,7 +82,8 @@ use crate::api::gateway::takes::{TakesChains, TakesObjects, TakesUpstreams};
 pub struct MCPGatewaySpec {
     /// The stop switch: if true, every new call is refused immediately, while listing still works. Default: false.
     pub stopped: Option<bool>,
-    /// What the stop switch does to running calls: `Drain` lets them finish, `Cancel` ends them. Default: Drain.
+    /// What the stop switch does to running calls: with `Drain`, nothing more is sent to servers, and answers to what was sent are
+    /// given; `Cancel` ends them. Default: Drain.
     pub stop_mode: Option<StopMode>,
     /// Revision that the gateway keeps running; `hawsepipe rollback` sets this field. Later edits are compiled and
     /// their problems are reported, but the edits do not take effect, except for the stop switch and for objects that
@@ -145,10 +146,11 @@ pub struct MCPGatewaySpec {
     pub telemetry: Option<Telemetry>,
 }
 
-/// What the stop switch does to running calls: `Drain` lets them finish, `Cancel` ends them. Default: Drain.
+/// What the stop switch does to running calls: with `Drain`, nothing more is sent to servers, and answers to what was sent are given;
+/// `Cancel` ends them. Default: Drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum StopMode {
-    /// Running calls finish.
+    /// Calls that were sent are answered.
     Drain,
     /// Running calls are ended.
     Cancel,

@@ -77,24 +77,37 @@ fn retry_after_ms(reason: Reason) -> Option<u64> {
     }
 }
 
-/// Returns an error if the plan refuses every call at nesting depth `depth`. The stop switch refuses only new calls
-/// (depth 0): a running call continues to its end, including the calls that its plugins make.
-pub(crate) fn gate(snapshot: &Snapshot, depth: u32) -> Result<(), AdmissionError> {
-    let gateway = &snapshot.plan().gateway;
-    if gateway.stopped && depth == 0 {
+/// Returns an error if the plan refuses every call, or has stopped the gateway.
+pub(crate) fn check_plan(snapshot: &Snapshot) -> Result<(), AdmissionError> {
+    if snapshot.plan().gateway.stopped {
         return Err(AdmissionError::new(Reason::Stopped, "this gateway is stopped (spec.stopped)"));
     }
-    let refusal = gateway.refusing.as_ref();
+    check_refusing(snapshot)
+}
+
+/// Returns an error if the plan refuses every call and every answer.
+pub(crate) fn check_refusing(snapshot: &Snapshot) -> Result<(), AdmissionError> {
+    let refusal = snapshot.plan().gateway.refusing.as_ref();
     refusal.map_or(Ok(()), |refusal| Err(AdmissionError::new(Reason::FailsClosed, refusal.message.clone())))
 }
 
 impl Engine {
-    /// Like [`gate`], and returns an error if the admin API has stopped the gateway.
-    pub(crate) fn gate(&self, snapshot: &Snapshot, depth: u32) -> Result<(), AdmissionError> {
-        if depth == 0 && self.is_stopped_by_admin() {
+    /// Returns an error if the plan or the admin API has stopped the gateway, or if the plan refuses every call. While the gateway
+    /// is stopped, nothing more is sent to a server, also not for a running call or by its plugins.
+    pub(crate) fn gate(&self, snapshot: &Snapshot) -> Result<(), AdmissionError> {
+        if self.is_stopped_by_admin() {
             return Err(AdmissionError::new(Reason::Stopped, "this gateway is stopped (by its admin API)"));
         }
-        gate(snapshot, depth)
+        check_plan(snapshot)
+    }
+
+    /// Like [`Self::gate`], and returns an error if the session of the caller is stopped.
+    pub(crate) fn check_open(&self, snapshot: &Snapshot, caller: &Caller) -> Result<(), AdmissionError> {
+        self.gate(snapshot)?;
+        if caller.tracker.is_stopped() {
+            return Err(AdmissionError::new(Reason::Stopped, "this session is stopped (by the gateway's admin API)"));
+        }
+        Ok(())
     }
 
     /// Checks whether a new legacy session can begin.
@@ -112,7 +125,7 @@ impl Engine {
     /// If the gateway is stopped, refuses everything, or is about to end.
     pub fn admit_stream(&self) -> Result<(), RpcError> {
         let draining = self.is_draining().then(AdmissionError::draining);
-        let refused = draining.map_or_else(|| self.gate(&self.snapshot(), 0), Err);
+        let refused = draining.map_or_else(|| self.gate(&self.snapshot()), Err);
         refused.map_err(|error| {
             self.metrics().refused(error.reason);
             error.to_error()
@@ -149,10 +162,7 @@ impl Engine {
         if self.state.ended.is_cancelled() && depth == 0 {
             return Err(AdmissionError::draining());
         }
-        self.gate(snapshot, depth)?;
-        if caller.tracker.is_stopped() && depth == 0 {
-            return Err(AdmissionError::new(Reason::Stopped, "this session is stopped (by the gateway's admin API)"));
-        }
+        self.check_open(snapshot, caller)?;
         let limits = &gateway.limits;
         let in_process = Counted::enter(&self.state.calls, Some(limits.concurrent_calls), None).map_err(|_| {
             let message = format!("{} calls are in flight, as many as this gateway takes", limits.concurrent_calls);

@@ -66,13 +66,43 @@ impl Snapshot {
         })
     }
 
+    /// Like [`Self::shows`], for an item by its route of an older plan. `upstream` is the index of its upstream in this one.
+    pub(crate) fn shows_at(&self, client: (&Identity, &str), route: &Route, upstream: usize) -> bool {
+        let rules = self.linked.rules.as_ref();
+        rules.is_none_or(|rules| rules.list(&self.access_request_at(client, route, upstream, None)))
+    }
+
+    /// Like [`Self::decide`], for an item by its route of an older plan. `upstream` is the index of its upstream in this one.
+    pub(crate) fn decide_at(
+        &self,
+        client: (&Identity, &str),
+        route: &Route,
+        upstream: usize,
+        call: CallContent<'_>,
+    ) -> Decision<'_> {
+        let rules = self.linked.rules.as_ref();
+        rules.map_or(Decision::Allowed(None), |rules| {
+            rules.decide(&self.access_request_at(client, route, upstream, Some(call)))
+        })
+    }
+
     fn access_request<'a>(
         &'a self,
-        (identity, session): (&'a Identity, &'a str),
+        client: (&'a Identity, &'a str),
         route: &'a Route,
         call: Option<CallContent<'a>>,
     ) -> AccessRequest<'a> {
-        let upstream = &self.linked.upstreams[route.upstream].target.plan;
+        self.access_request_at(client, route, route.upstream, call)
+    }
+
+    fn access_request_at<'a>(
+        &'a self,
+        (identity, session): (&'a Identity, &'a str),
+        route: &'a Route,
+        upstream: usize,
+        call: Option<CallContent<'a>>,
+    ) -> AccessRequest<'a> {
+        let upstream = &self.linked.upstreams[upstream].target.plan;
         let kind = route.item.kind;
         AccessRequest {
             identity,

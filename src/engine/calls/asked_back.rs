@@ -48,7 +48,7 @@ impl AskedClient<'_> {
             let method = question.method;
             let key = self.shown_key(number, &own_key);
             known.insert(key.clone(), AskedInput { own_key, method });
-            let request = self.checked(question).await.map_err(|end| self.ended(end))?.into_request();
+            let request = self.checked(question).await.map_err(|end| self.ended_by(end))?.into_request();
             size += request.get().len() as u64;
             held.resize(size).map_err(|NoRoom| CallEnd::no_room())?;
             requests.set(&key, request);
@@ -113,7 +113,7 @@ impl AskedClient<'_> {
             if answers.get(own_key).is_some() {
                 return Err(CallEnd::foreign_input("`inputResponses` answers a question twice"));
             }
-            answers.set(own_key, self.checked_answer(*method, answer).await.map_err(|end| self.ended(end))?);
+            answers.set(own_key, self.checked_answer(*method, answer).await.map_err(|end| self.ended_by(end))?);
         }
         Ok(InputRound { responses: Some(answers.to_raw()), state }.into())
     }
@@ -138,8 +138,8 @@ impl AskedClient<'_> {
         for (number, (own_key, question)) in asked.questions.into_iter().enumerate() {
             let Some(answer) = answer(number, &own_key) else { return Ok(None) };
             let method = question.method;
-            self.checked(question).await.map_err(|end| self.ended(end))?;
-            answers.set(&own_key, self.checked_answer(method, answer).await.map_err(|end| self.ended(end))?);
+            self.checked(question).await.map_err(|end| self.ended_by(end))?;
+            answers.set(&own_key, self.checked_answer(method, answer).await.map_err(|end| self.ended_by(end))?);
         }
         Ok(Some(InputRound { responses: Some(answers.to_raw()), state: asked.state }))
     }

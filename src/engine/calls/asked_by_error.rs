@@ -44,7 +44,7 @@ impl AskedClient<'_> {
         let (mut passed, mut size) = (Vec::new(), 0);
         for params in asked {
             let question = Question { method: Method::Elicit, params: Some(params) };
-            let params = self.checked(question).await.map_err(|end| self.ended(end))?.params;
+            let params = self.checked(question).await.map_err(|end| self.ended_by(end))?.params;
             let params = params.unwrap_or_else(|| RawValue::NULL.to_owned());
             size += params.get().len() as u64;
             held.resize(size).map_err(|NoRoom| CallEnd::no_room())?;

@@ -1,21 +1,24 @@
 //! The client of a call as the call's server can ask it: the chains whose `methods` name the question run on the question
 //! and on the client's answer.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::value::RawValue;
+use tokio::sync::Notify;
 
 use super::chain::{CallContext, ChainEnd};
 use super::content::Content;
 use super::outcome::{CallEnd, Denial, DenialKind};
 use super::progress::Progress;
 use super::question_traces::{OneQuestion, QuestionTraces};
+use super::recheck::{Effect, NewGuards};
 use super::recorder::CallRecorder;
 use super::routed_call::Routed;
 use super::task_state::task_note;
 use super::when::WhenInput;
 use crate::domain::budget::{Category, Reservation};
+use crate::domain::identity::Identity;
 use crate::domain::method::Method;
 use crate::domain::ports::{Answering, ToClient};
 use crate::domain::question::Question;
@@ -32,6 +35,9 @@ pub(crate) struct AskedClient<'a> {
     pub(super) call: &'a Routed<'a>,
     progress: Progress<'a>,
     traces: Arc<QuestionTraces>,
+    /// How the call ends, if it ends while it asks its client or before it is sent.
+    early: Mutex<Option<CallEnd>>,
+    has_ended: Notify,
 }
 
 /// The chains over one question, and what they have at hand.
@@ -46,33 +52,65 @@ pub(super) struct Asking<'a> {
 /// A client's answer to a question, in words.
 const ANSWER: &str = "the client's answer";
 
-/// What does not pass between a server and a client, and why.
-pub(super) struct NotPassed {
-    /// The question, or the answer to it, in words.
-    what: &'static str,
-    pub(super) end: ChainEnd,
+/// Why a question, or the answer to it, does not pass between a server and a client.
+pub(super) enum NotPassed {
+    /// A chain, or the gateway, does not let `what` pass: the question or the answer, in words.
+    Refused { what: &'static str, end: ChainEnd },
+    /// The call ends.
+    Ended(Box<CallEnd>),
 }
 
 impl<'a> AskedClient<'a> {
     pub(crate) fn new(engine: &'a Arc<Engine>, call: &'a Routed<'a>, recorder: &CallRecorder) -> Self {
-        let progress = Progress::of(call.request.client, call.item, call.request.open_task());
-        Self { engine, call, progress, traces: Arc::clone(&recorder.questions) }
+        let progress = Progress::of(engine, call);
+        let (traces, early, has_ended) = (Arc::clone(&recorder.questions), Mutex::default(), Notify::new());
+        Self { engine, call, progress, traces, early, has_ended }
+    }
+
+    /// Waits until the call ends while it asks its client. Returns its end.
+    pub(super) async fn ended(&self) -> CallEnd {
+        loop {
+            // One permit is stored, so that no end between the look and the wait is missed.
+            if let Some(end) = self.take_end() {
+                return end;
+            }
+            self.has_ended.notified().await;
+        }
+    }
+
+    /// Returns the end of a call that has ended before its upstream has answered.
+    pub(super) fn take_end(&self) -> Option<CallEnd> {
+        self.early.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn end(&self, end: CallEnd) {
+        self.early.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(end);
+        self.has_ended.notify_one();
+    }
+
+    /// Returns the end of a call whose question, or the answer to it, did not pass.
+    pub(super) fn end_of(&self, not_passed: NotPassed) -> CallEnd {
+        match not_passed {
+            NotPassed::Refused { end, .. } => self.ended_by(end),
+            NotPassed::Ended(end) => *end,
+        }
     }
 
     /// Asks the client a question, unless a chain denies it, or a Guard has come into force that does not see it. Returns the
-    /// answer for the server.
+    /// answer for the server. The wait for the client can be long, so the call is checked again after it.
     pub(super) async fn put(&self, question: Question) -> Result<Answer, NotPassed> {
-        self.check_guards("the question")?;
+        let method = question.method;
+        let new = self.recheck(Effect::Question(method))?;
+        if let Some(denial) = new.denial() {
+            return Err(NotPassed::Refused { what: "the question", end: ChainEnd::Denied(denial) });
+        }
         let answer = self.put_past_chains(question).await?;
-        self.check_guards(ANSWER)?;
+        self.recheck(Effect::Send(Some(method)))?;
         Ok(answer)
     }
 
-    fn check_guards(&self, what: &'static str) -> Result<(), NotPassed> {
-        match self.engine.guarded_since(self.call) {
-            Some(denial) => Err(NotPassed { what, end: ChainEnd::Denied(denial) }),
-            None => Ok(()),
-        }
+    fn recheck(&self, effect: Effect) -> Result<NewGuards, NotPassed> {
+        self.engine.recheck(self.call, effect, None).map_err(|end| NotPassed::Ended(Box::new(end)))
     }
 
     async fn put_past_chains(&self, question: Question) -> Result<Answer, NotPassed> {
@@ -82,11 +120,11 @@ impl<'a> AskedClient<'a> {
         if !self.call.client_answers(question.method) {
             return Ok(question.refused("this client offers no such method"));
         }
-        let not_asked = |end| NotPassed { what: "the question", end };
+        let not_asked = |end| NotPassed::Refused { what: "the question", end };
         let mut asking = self.begin(question.method, chains, chains.all()).map_err(not_asked)?;
         let question = self.check(&mut asking, question).await.map_err(not_asked)?;
         let answer = self.wait(question).await;
-        self.check_answer(&mut asking, answer).await.map_err(|end| NotPassed { what: ANSWER, end })
+        self.check_answer(&mut asking, answer).await.map_err(|end| NotPassed::Refused { what: ANSWER, end })
     }
 
     /// Asks the client. A run of a pipeline can get its answer from the admin API instead.
@@ -182,7 +220,7 @@ impl<'a> AskedClient<'a> {
     }
 
     /// Returns the end of a call with a question that did not pass.
-    pub(super) fn ended(&self, end: ChainEnd) -> CallEnd {
+    pub(super) fn ended_by(&self, end: ChainEnd) -> CallEnd {
         let kind = self.call.request.kind;
         match end {
             ChainEnd::Denied(denial) if matches!(denial.kind, DenialKind::Refused(_)) => {
@@ -228,24 +266,41 @@ impl ToClient for AskedClient<'_> {
         self.progress.stream_ended(retry);
     }
 
+    fn may_be_sent(&self) -> bool {
+        let checked = self.engine.recheck(self.call, Effect::Send(None), None);
+        checked.map_err(|end| self.end(end)).is_ok()
+    }
+
+    fn latest_identity(&self) -> Option<Arc<Identity>> {
+        self.call.request.client.latest_identity()
+    }
+
     fn ask(&self, question: Question) -> Answering<'_> {
         Box::pin(async move {
             let method = question.method;
-            self.put(question).await.unwrap_or_else(|not_passed| {
-                if let ChainEnd::Denied(Denial { kind: DenialKind::Refused(reason), .. }) = not_passed.end {
-                    self.engine.metrics().refused(reason);
+            match self.put(question).await {
+                Ok(answer) => answer,
+                Err(NotPassed::Refused { what, end }) => {
+                    if let ChainEnd::Denied(Denial { kind: DenialKind::Refused(reason), .. }) = end {
+                        self.engine.metrics().refused(reason);
+                    }
+                    end.to_server(method, what)
                 }
-                not_passed.to_server(method)
-            })
+                Err(NotPassed::Ended(end)) => {
+                    // The server gets no answer: its call is cancelled.
+                    self.end(*end);
+                    std::future::pending().await
+                }
+            }
         })
     }
 }
 
-impl NotPassed {
-    /// Returns the answer to the server. A plugin's own text is for the client.
-    fn to_server(&self, method: Method) -> Answer {
-        let what = self.what;
-        let why = match &self.end {
+impl ChainEnd {
+    /// Returns the answer to the server whose question, or the answer to it (`what`), does not pass. A plugin's own text is for
+    /// the client.
+    fn to_server(&self, method: Method, what: &'static str) -> Answer {
+        let why = match self {
             ChainEnd::NoRoom => format!("the gateway has no room for what its plugins made of {what}"),
             ChainEnd::Denied(denial) => match denial.kind {
                 DenialKind::Refused(_) | DenialKind::Unauthorized(_) => {

@@ -17,6 +17,7 @@ use super::find::LookupTarget;
 use super::meta::CallMeta;
 use super::outcome::{CallEnd, Denial};
 use super::own_tool::{NamedCall, own_tool};
+use super::recheck::Effect;
 use super::recorder::CallRecorder;
 use super::routed_call::Routed;
 use super::spans;
@@ -26,7 +27,6 @@ use crate::domain::boxed::boxed;
 use crate::domain::item::ItemKind;
 use crate::domain::json::doubled_key;
 use crate::domain::ports::ToClient;
-use crate::domain::question::RESULT_TYPE;
 use crate::domain::reason::Reason;
 use crate::domain::record::CallOutcome;
 use crate::domain::upstream::{Answer, InputRound, OutCall, OutMembers, ServerAnswer, UpstreamError};
@@ -122,7 +122,7 @@ impl Engine {
         // Asks the gate again, because another plan can have come into force while the call waited for its upstream or for a
         // Guard.
         let sought = LookupTarget::Named(request.item());
-        let (current, found) = match self.find_guarded(snapshot, sought, request.depth()).await {
+        let (current, found) = match self.find_guarded(snapshot, sought).await {
             Ok(looked_up) => looked_up,
             Err(error) => return self.not_admitted(&error),
         };
@@ -149,7 +149,7 @@ impl Engine {
             Err(end) => return end,
         };
         // The check can have waited for those of other calls.
-        if let Err(error) = self.gate(&self.snapshot(), request.depth()) {
+        if let Err(error) = self.gate(&self.snapshot()) {
             return self.not_admitted(&error);
         }
         let client = AskedClient::new(self, &call, recorder);
@@ -201,7 +201,7 @@ impl Engine {
     ) -> CallEnd {
         let method = call.request.kind.used_by();
         let context = CallContext::of(&call.facts, method, client);
-        let sent = match checked {
+        let mut sent = match checked {
             Some(members) => members,
             None => match self.members_of_chains(call, context, recorder).await {
                 Ok(members) => members,
@@ -211,13 +211,22 @@ impl Engine {
         if let Some(end) = self.denied_as_sent(call, &sent) {
             return end;
         }
-        let sent_text = if call.item.recalls_arguments() { call.as_content(&sent) } else { String::new() };
-        let (answered, facts) = match self.send_in_rounds(call, client, sent, recorder).await {
+        let (answered, facts) = match self.send_in_rounds(call, client, &mut sent, recorder).await {
             Ok(answered) => answered,
+            Err(end) => return end,
+        };
+        let new = match self.recheck(call, Effect::Answer(&[]), Some(&sent)) {
+            Ok(new) => new,
             Err(end) => return end,
         };
         if let Some(end) = self.unclear(call, &answered, facts) {
             return end;
+        }
+        // New Guards run on answers only, not on what asks the client, or begins a task.
+        let is_other = facts.asks_back || facts.unclear || facts.begins_task;
+        let is_other = is_other || matches!(call.request.task, TaskUse::Begins(_));
+        if let Some(denial) = new.denial().filter(|_| is_other) {
+            return self.refused(call.request.kind, denial);
         }
         let era = answered.era;
         let mut answered = match client.asks_by_error(answered.answer).await {
@@ -233,8 +242,9 @@ impl Engine {
         if call.request.kind == ItemKind::Resource && is_foreign(call, era) {
             answered.answer = without_members(answered.answer, &MODERN_OF_RESOURCES);
         }
-        let end = self.answer_to_give(call, context, answered, facts, &sent_text, recorder).await;
-        for_client(call, era, end)
+        let can_be_other = era == Era::Modern || !call.item.response.is_empty() || !new.response.is_empty();
+        let end = self.run_response_chains(call, context, (answered, facts), (Some(&sent), new), recorder).await;
+        for_client(call, can_be_other, end)
     }
 
     /// Returns the end of a call of whose result it is not clear what the server wants: it may ask the client for input that
@@ -254,48 +264,6 @@ impl Engine {
         Some(self.upstream_failed(call, &UpstreamError::Protocol(why.into())))
     }
 
-    /// Runs the response chains on the upstream's answer. Their `when` expressions see the content that was `sent`.
-    pub(super) async fn answer_to_give(
-        self: &Arc<Self>,
-        call: &Routed<'_>,
-        context: CallContext<'_>,
-        ServerAnswer { era, answer }: ServerAnswer,
-        facts: ResultFacts,
-        sent: &str,
-        recorder: &mut CallRecorder,
-    ) -> CallEnd {
-        if let Some(denial) = self.guarded_since(call) {
-            return self.refused(call.request.kind, denial);
-        }
-        let is_guarded = call.item.is_guarded();
-        if call.item.response.is_empty() && !is_guarded {
-            return CallEnd::answered(answer, facts);
-        }
-        let context = CallContext {
-            // A Guard on the request too: a key that stands twice can hide from it that the server asks for input.
-            unique_keys: is_guarded,
-            reservation: Some(call.request.reservation),
-            ..context
-        };
-        let content = Content::Answer(answer);
-        if context.unique_keys
-            && let Some(steps) = content.doubled_key()
-        {
-            return self.withheld(call, &steps);
-        }
-        let when = call.when(sent);
-        let chains = self.run_chains(context, &call.item.response, &when, &content, &mut recorder.traces);
-        match (chains.await, content) {
-            (Ok(None), Content::Answer(answer)) => CallEnd::answered(answer, facts),
-            (Ok(Some(Content::Answer(answer))), _) if is_foreign(call, era) => {
-                CallEnd::answered_anew(without_members(answer, &[RESULT_TYPE]))
-            }
-            (Ok(Some(Content::Answer(answer))), _) => CallEnd::answered_anew(answer),
-            (Ok(_), _) => CallEnd::internal("a response chain gave no answer"),
-            (Err(end), _) => end.of_call(call.request.kind),
-        }
-    }
-
     /// Runs the request chains on the content, and returns the members of `params` that are sent.
     async fn members_of_chains(
         self: &Arc<Self>,
@@ -313,8 +281,29 @@ impl Engine {
         }
     }
 
-    /// Sends the call once. `members` are lent to it, and are the same when it is answered.
+    /// Sends the call once, unless it may not be sent any more. `members` are lent to it, and are the same when it is answered.
+    /// `asked` is the client of the call; `client` can add something to what the server says to it.
+    ///
+    /// # Errors
+    /// The end of the call, if the upstream does not answer, or if the call ends while it asks its client.
     pub(super) async fn send(
+        self: &Arc<Self>,
+        call: &Routed<'_>,
+        (client, asked): (&dyn ToClient, &AskedClient<'_>),
+        members: &mut OutMembers,
+        round: InputRound,
+        recorder: &mut CallRecorder,
+    ) -> Result<ServerAnswer, CallEnd> {
+        self.recheck(call, Effect::Send(None), Some(members))?;
+        let sent = self.send_once(call, client, members, round, recorder);
+        tokio::select! {
+            biased;
+            sent = sent => sent.map_err(|error| asked.take_end().unwrap_or_else(|| self.upstream_failed(call, &error))),
+            end = asked.ended() => Err(end),
+        }
+    }
+
+    async fn send_once(
         self: &Arc<Self>,
         call: &Routed<'_>,
         client: &dyn ToClient,
@@ -363,6 +352,11 @@ impl Engine {
     }
 }
 
+/// Whether an answer of this era is for a client of the legacy era, and in the words of the modern one.
+pub(super) fn is_foreign(call: &Routed<'_>, era: Era) -> bool {
+    call.request.caller.era == Era::Legacy && era == Era::Modern
+}
+
 /// Records that the call was answered, and reserves memory for the answer.
 fn take_answer(
     call: &Routed<'_>,
@@ -376,19 +370,13 @@ fn take_answer(
     Ok(answered)
 }
 
-/// Returns the end of a call with a result that its client can read. `era` is that of the server. Plugins can make what modern
-/// servers can.
-fn for_client(call: &Routed<'_>, era: Era, mut end: CallEnd) -> CallEnd {
-    let can_be_other = era == Era::Modern || !call.item.response.is_empty();
+/// Returns the end of a call with a result that its client can read. `can_be_other` is whether a modern server or a plugin made
+/// it, which can have structure that clients of the legacy era cannot read.
+fn for_client(call: &Routed<'_>, can_be_other: bool, mut end: CallEnd) -> CallEnd {
     if let (Reply::Result(result), Era::Legacy, true) = (&mut end.reply, call.request.caller.era, can_be_other) {
         leave_out_other_structure(result);
     }
     end
-}
-
-/// Whether an answer of this era is for a client of the legacy era, and in the words of the modern one.
-fn is_foreign(call: &Routed<'_>, era: Era) -> bool {
-    call.request.caller.era == Era::Legacy && era == Era::Modern
 }
 
 /// The wish of a client of the legacy era that its call goes on as a task. Where plugins check the request, it has nothing that

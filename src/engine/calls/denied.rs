@@ -3,13 +3,13 @@
 use super::outcome::{CallEnd, Denial, DenialKind};
 use super::recorder::CallRecorder;
 use super::routed_call::Routed;
-use crate::config::access::authorize::{CallContent, Decision, Rule};
+use crate::config::access::authorize::{Decision, Rule};
 use crate::domain::reason::Reason;
 use crate::domain::record::CallOutcome;
 use crate::domain::rpc::RpcError;
 use crate::domain::upstream::OutMembers;
 use crate::engine::Engine;
-use crate::engine::plan::snapshot::Lookup;
+use crate::engine::plan::snapshot::{Lookup, Snapshot};
 use crate::engine::request::Reply;
 
 /// Returns the denial of a call by a rule, or because none allows it.
@@ -43,12 +43,22 @@ impl Engine {
     }
 
     /// `stage` is that of the call, for metrics.
-    fn denied_with(&self, call: &Routed<'_>, content: &str, stage: &str) -> Option<CallEnd> {
+    pub(super) fn denied_with(&self, call: &Routed<'_>, content: &str, stage: &str) -> Option<CallEnd> {
         call.snapshot.linked.rules.as_ref()?;
+        let decision = call.snapshot.decide(call.request.caller, call.route, call.access_content(content));
+        self.not_allowed(call, call.snapshot, decision, stage)
+    }
+
+    /// Counts a decision of the rules of `snapshot`, and returns the end of a call that it does not allow. `stage` is that of the
+    /// call, for metrics.
+    pub(super) fn not_allowed(
+        &self,
+        call: &Routed<'_>,
+        snapshot: &Snapshot,
+        decision: Decision<'_>,
+        stage: &str,
+    ) -> Option<CallEnd> {
         let request = call.request;
-        let user_query = call.facts.user_query.as_deref().unwrap_or_default();
-        let of_call = CallContent { content, user_query, max_tokens: call.facts.max_tokens.unwrap_or(0) };
-        let decision = call.snapshot.decide(request.caller, call.route, of_call);
         let (effect, rule) = decision.effect();
         self.metrics.access.decided(stage, effect, rule.map_or("", |rule| &rule.plan.name));
         match decision {
@@ -56,7 +66,7 @@ impl Engine {
             Decision::Unscoped(rule) => Some(unscoped(&rule.plan.scopes)),
             Decision::Denied(rule) => Some(self.refused(request.kind, by_rule(rule))),
             Decision::Unknown => {
-                let end = self.not_found(call.snapshot, request.item(), request.caller.era, &Lookup::Unknown);
+                let end = self.not_found(snapshot, request.item(), request.caller.era, &Lookup::Unknown);
                 Some(CallEnd { reason: Some(Reason::NotAuthorized.to_string()), ..end })
             }
         }

@@ -33,12 +33,11 @@ impl Engine {
     /// item up again, because another plan may be in force.
     ///
     /// # Errors
-    /// If the plan in which the item was looked up last refuses every call at nesting depth `depth`.
+    /// If the plan in which the item was looked up last refuses every call.
     pub(super) async fn find_guarded(
         &self,
         snapshot: &Arc<Snapshot>,
         sought: LookupTarget<'_>,
-        depth: u32,
     ) -> Result<(Arc<Snapshot>, Lookup), AdmissionError> {
         let mut newest = Arc::clone(snapshot);
         loop {
@@ -49,7 +48,7 @@ impl Engine {
                 newest = self.snapshot();
                 continue;
             }
-            self.gate(&current, depth)?;
+            self.gate(&current)?;
             return Ok((current, found));
         }
     }
@@ -64,7 +63,7 @@ impl Engine {
         item: ItemName<'_>,
     ) -> Result<(Arc<Snapshot>, Lookup), AdmissionError> {
         let (current, found) = self.look_up(snapshot, LookupTarget::Named(item)).await;
-        self.gate(&current, 0)?;
+        self.gate(&current)?;
         Ok((current, found))
     }
 

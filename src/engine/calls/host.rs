@@ -17,7 +17,7 @@ use crate::domain::tokens::{MAX_DEPTH, deeper_than};
 use crate::domain::upstream::{Answer, InputRound};
 use crate::engine::Engine;
 use crate::engine::access::admission::{AdmissionError, Counted};
-use crate::engine::request::{CallRequest, Endpoint, Reply, TaskUse, Within};
+use crate::engine::request::{CallRequest, Caller, Endpoint, Reply, TaskUse, Within};
 
 /// The maximum number of tool calls that one execution can have in flight.
 const MAX_CALLS: u32 = 8;
@@ -60,9 +60,12 @@ impl<'a> CallHost<'a> {
             return Err(RpcError::new(INVALID_PARAMS, "the arguments must be an object that is not too deep"));
         }
         let facts = self.context.facts;
+        // The client can have answered a question of this call with another token.
+        let latest = self.context.client.latest_identity();
+        let latest = latest.map(|identity| Caller { identity, ..facts.caller.clone() });
         let request = CallRequest {
             endpoint: Endpoint::All,
-            caller: &facts.caller,
+            caller: latest.as_ref().unwrap_or(&facts.caller),
             id: None,
             rpc_id: None,
             kind: ItemKind::Tool,

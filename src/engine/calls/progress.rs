@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 
+use super::routed_call::Routed;
 use super::task_state::{is_short_number, task_note};
 use crate::domain::ports::ToClient;
 use crate::domain::raw::RawObject;
 use crate::domain::task::OpenTask;
+use crate::engine::Engine;
 use crate::engine::plan::linked_item::LinkedItem;
 
 /// Forwards the progress of one call, from its server and its plugins. MCP requires that the values for one progress
@@ -17,6 +19,8 @@ use crate::engine::plan::linked_item::LinkedItem;
 pub(crate) struct Progress<'a> {
     client: &'a dyn ToClient,
     guarded: bool,
+    /// The call, which a Guard can cover since it began.
+    call: Option<(&'a Engine, &'a Routed<'a>)>,
     /// The task that the call waits for.
     task: Option<&'a OpenTask>,
     /// The last progress value that was forwarded.
@@ -24,9 +28,15 @@ pub(crate) struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    /// Forwards what belongs to a call of `item`, or to the wait for a task that such a call began.
-    pub(crate) fn of(client: &'a dyn ToClient, item: &LinkedItem, task: Option<&'a OpenTask>) -> Self {
-        Self { client, guarded: is_guarded(item), task, last: Mutex::new(f64::NEG_INFINITY) }
+    /// Forwards what belongs to a call, or to the wait for a task that it began.
+    pub(crate) fn of(engine: &'a Engine, call: &'a Routed<'a>) -> Self {
+        let (client, task) = (call.request.client, call.request.open_task());
+        let last = Mutex::new(f64::NEG_INFINITY);
+        Self { client, guarded: is_guarded(call.item), call: Some((engine, call)), task, last }
+    }
+
+    fn is_guarded(&self) -> bool {
+        self.guarded || self.call.is_some_and(|(engine, call)| engine.is_guarded_since(call))
     }
 
     fn rises(&self, progress: f64) -> bool {
@@ -46,7 +56,7 @@ impl ToClient for Progress<'_> {
         if !progress.is_some_and(|progress| self.rises(progress)) {
             return;
         }
-        if !self.guarded {
+        if !self.is_guarded() {
             return self.client.progress(params);
         }
         let mut numbers = RawObject::default();
@@ -65,7 +75,7 @@ impl ToClient for Progress<'_> {
     }
 
     fn message(&self, params: Box<RawValue>) {
-        if !self.guarded {
+        if !self.is_guarded() {
             self.client.message(params);
         }
     }
@@ -93,7 +103,7 @@ mod tests {
     }
 
     fn progress(client: &Client, guarded: bool) -> Progress<'_> {
-        Progress { client, guarded, task: None, last: Mutex::new(f64::NEG_INFINITY) }
+        Progress { client, guarded, call: None, task: None, last: Mutex::new(f64::NEG_INFINITY) }
     }
 
     impl ToClient for Client {

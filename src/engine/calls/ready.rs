@@ -9,7 +9,6 @@ use super::chain::entry_labels;
 use super::content::Content;
 use super::entry_traces::{EntryTraces, trace};
 use super::outcome::{Denial, DenialKind};
-use super::routed_call::Routed;
 use super::when::WhenInput;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::Refusal;
@@ -26,16 +25,6 @@ use crate::engine::plan::snapshot::{Found, Snapshot};
 const LOOK: Duration = Duration::from_millis(5);
 
 impl Engine {
-    /// Returns the denial of what passes between a run of a pipeline and its client, if a Guard that has not seen the call
-    /// covers the tool since: a run can be long, and has the chains that were in force at its start.
-    pub(super) fn guarded_since(&self, call: &Routed<'_>) -> Option<Denial> {
-        call.plan().pipeline()?;
-        let newest = self.snapshot().tool_of(&call.facts.upstream, &call.facts.tool)?;
-        let (chain, _) = newest.item.guarding().find(|guard| call.item.guarding().all(|known| known != *guard))?;
-        let text = "A Guard came into force during the run, and has not seen it. Call the tool again.".to_owned();
-        Some(Denial { chain: Some(chain.to_owned()), ..Denial::without_cause(Reason::FailsClosed, text) })
-    }
-
     /// Waits until the plugins that guard calls of this item are no longer being loaded, for at most the queue timeout
     /// plus the entry's timeout. Returns true if the item must be looked up again: all these loads have ended, or
     /// another plan or choice of forms has replaced the snapshot. Returns false after a timeout, or if no plugin was

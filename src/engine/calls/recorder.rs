@@ -269,7 +269,7 @@ pub(crate) fn millis(duration: Duration) -> f64 {
 }
 
 /// An empty record. Its outcome is `Cancelled`, which is correct for a call that is dropped before it ends.
-fn blank() -> CallRecord {
+pub(super) fn blank() -> CallRecord {
     CallRecord {
         request_id: String::new(),
         within: None,

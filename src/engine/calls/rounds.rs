@@ -33,15 +33,14 @@ impl Engine {
         self: &Arc<Self>,
         call: &Routed<'_>,
         client: &AskedClient<'_>,
-        mut members: OutMembers,
+        members: &mut OutMembers,
         recorder: &mut CallRecorder,
     ) -> Result<(ServerAnswer, ResultFacts), CallEnd> {
         let Answered { mut round, mut early } = client.answers(call.request.round.clone()).await?;
         self.audit_begin(call, recorder).await?;
-        recorder.sends(|| call.as_content(&members));
+        recorder.sends(|| call.as_content(members));
         for _ in 0..MAX_ROUNDS {
-            let sent = self.send(call, client, &mut members, round, recorder).await;
-            let answer = sent.map_err(|error| self.upstream_failed(call, &error))?;
+            let answer = self.send(call, (client, client), members, round, recorder).await?;
             let facts = ResultFacts::of(&answer.answer);
             let Answer::Result(result) = &answer.answer else { return Ok((answer, facts)) };
             if !facts.asks_back {
@@ -113,7 +112,7 @@ impl InputQuestions {
         asked.resize(self.size()).map_err(|NoRoom| CallEnd::no_room())?;
         let answered = self.questions.into_iter().map(|(key, question)| async {
             let (method, held) = (question.method, reservation());
-            let answer = client.put(question).await.map_err(|not_passed| client.ended(not_passed.end))?;
+            let answer = client.put(question).await.map_err(|not_passed| client.end_of(not_passed))?;
             match answer {
                 Answer::Result(result) => {
                     held.resize(result.get().len() as u64).map_err(|NoRoom| CallEnd::no_room())?;

@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use serde_json::value::RawValue;
 
 use super::meta::CallMeta;
+use crate::config::access::authorize::CallContent;
 use crate::domain::budget::Account;
-use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::identity::Identity;
 use crate::domain::item::{Item, ItemKind};
 use crate::domain::method::Method;
@@ -18,7 +18,6 @@ use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::record::CallRecord;
 use crate::domain::route::Route;
 use crate::domain::upstream::{ClientKey, UpstreamTarget};
-use crate::domain::version::{Era, MODERN_VERSION};
 use crate::engine::plan::link::LinkedUpstream;
 use crate::engine::plan::linked_item::LinkedItem;
 use crate::engine::plan::snapshot::{Found, Snapshot};
@@ -96,6 +95,12 @@ impl<'a> Routed<'a> {
     /// Why the upstream, or its override of the tool, refuses calls; `None` if neither does.
     pub(crate) fn refusing(&self) -> Option<&'a Refusal> {
         self.upstream.refusing.as_ref().or(self.change.and_then(|change| change.refusing.as_ref()))
+    }
+
+    /// Returns what rules can read of the call with this content.
+    pub(super) fn access_content<'c>(&'c self, content: &'c str) -> CallContent<'c> {
+        let user_query = self.facts.user_query.as_deref().unwrap_or_default();
+        CallContent { content, user_query, max_tokens: self.facts.max_tokens.unwrap_or(0) }
     }
 
     /// Names the manifest field that sets the timeout of the upstream's answer, for error messages.
@@ -177,16 +182,7 @@ impl CallFacts {
     /// Returns the facts of the filtering of an item's definition, which no client asked for.
     pub(crate) fn of_definition(target: &UpstreamTarget, item: &Item, unix_millis: u64) -> Self {
         let upstream = &*target.plan.key.name;
-        let caller = Caller {
-            era: Era::Modern,
-            version: MODERN_VERSION,
-            identity: Identity::anonymous(),
-            token: None,
-            session: String::new(),
-            capabilities: ClientCapabilities::default(),
-            tracker: Arc::default(),
-            by_address: false,
-        };
+        let caller = Caller::without_session(Identity::anonymous());
         Self {
             request_id: uuid::Uuid::now_v7().to_string(),
             timestamp: timestamp(unix_millis),

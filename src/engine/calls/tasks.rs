@@ -13,11 +13,13 @@ use super::content::Content;
 use super::find::LookupTarget;
 use super::meta::CallMeta;
 use super::outcome::{CallEnd, Denial};
+use super::recheck::{Effect, NewGuards};
 use super::recorder::CallRecorder;
 use super::routed_call::Routed;
 use super::task_state::{id_of, legacy_id, plain, related_to, set_id, set_legacy_id, with_related, without_related};
 use super::tool_result::{ResultFacts, with_members};
 use crate::domain::extensions::TASKS;
+use crate::domain::identity::Identity;
 use crate::domain::item::ItemKind;
 use crate::domain::json::doubled_key;
 use crate::domain::method::Method;
@@ -99,11 +101,10 @@ impl Engine {
             Ok(admitted) => admitted,
             Err(error) => return self.not_admitted(&error),
         };
-        let (snapshot, found) =
-            match self.find_guarded(snapshot, LookupTarget::OfTask(&task.facts), request.depth()).await {
-                Ok(looked_up) => looked_up,
-                Err(error) => return self.not_admitted(&error),
-            };
+        let (snapshot, found) = match self.find_guarded(snapshot, LookupTarget::OfTask(&task.facts)).await {
+            Ok(looked_up) => looked_up,
+            Err(error) => return self.not_admitted(&error),
+        };
         let found = match snapshot.usable(found, false) {
             Lookup::Found(found) if snapshot.may_see(request.caller, &found.route) => found,
             _ => {
@@ -157,11 +158,21 @@ impl Engine {
         if let Err(end) = self.audit_begin(call, recorder).await {
             return end;
         }
+        let to = (client as &dyn ToClient, client.client);
         let ServerAnswer { era, answer } =
-            match self.send(call, client, &mut members, InputRound::default(), recorder).await {
+            match self.send(call, to, &mut members, InputRound::default(), recorder).await {
                 Ok(answered) => answered,
-                Err(error) => return self.upstream_failed(call, &error),
+                Err(end) => return end,
             };
+        let new = match self.recheck(call, Effect::Answer(&[]), None) {
+            Ok(new) => new,
+            Err(end) if task.method == Method::TaskResult => return end,
+            Err(end) => return end.into_error(),
+        };
+        // The next request about the task has the new chains.
+        if let Some(denial) = new.denial().filter(|_| task.method != Method::TaskResult) {
+            return self.refused(ItemKind::Tool, denial).into_error();
+        }
         if guards_response(call)
             && let Answer::Result(text) | Answer::Error(text) = &answer
             && let Some(steps) = doubled_key(text.get())
@@ -171,12 +182,12 @@ impl Engine {
         match (answer, task.method) {
             (Answer::Error(error), method) => {
                 let content = ServerAnswer { era, answer: Answer::Error(error) };
-                let end = self.task_content(call, client, content, recorder).await;
+                let end = self.task_content(call, client, content, new, recorder).await;
                 if method == Method::TaskResult { end } else { end.into_error() }
             }
             (Answer::Result(result), Method::TaskResult) => {
                 let content = ServerAnswer { era, answer: Answer::Result(without_related(&result)) };
-                let mut end = self.task_content(call, client, content, recorder).await;
+                let mut end = self.task_content(call, client, content, new, recorder).await;
                 if let Reply::Result(result) = &mut end.reply {
                     *result = with_related(result, &task.id);
                 }
@@ -192,6 +203,7 @@ impl Engine {
         call: &Routed<'_>,
         client: &TaskClient<'_>,
         ServerAnswer { era, answer }: ServerAnswer,
+        new: NewGuards,
         recorder: &mut CallRecorder,
     ) -> CallEnd {
         let answer = match client.client.asks_by_error(answer).await {
@@ -201,10 +213,11 @@ impl Engine {
         let method = call.request.kind.used_by();
         let context = CallContext::of(&call.facts, method, client);
         let facts = ResultFacts::of(&answer);
-        if (facts.asks_back || facts.unclear) && call.item.watches_questions() {
+        if (facts.asks_back || facts.unclear) && (call.item.watches_questions() || new.denial().is_some()) {
             return self.refused(ItemKind::Tool, past_chains());
         }
-        self.answer_to_give(call, context, ServerAnswer { era, answer }, facts, "{}", recorder).await
+        let answered = (ServerAnswer { era, answer }, facts);
+        self.run_response_chains(call, context, answered, (None, new), recorder).await
     }
 
     /// Returns the end of a request that is answered with the state of a task. In the modern era the state has the result,
@@ -241,7 +254,7 @@ impl Engine {
             return plainly(shown);
         }
         let content = ServerAnswer { era, answer: content };
-        with_content(&shown, self.task_content(call, client, content, recorder).await)
+        with_content(&shown, self.task_content(call, client, content, NewGuards::default(), recorder).await)
     }
 }
 
@@ -321,6 +334,14 @@ impl ToClient for TaskClient<'_> {
 
     fn stream_ended(&self, retry: Option<Duration>) {
         self.client.stream_ended(retry);
+    }
+
+    fn may_be_sent(&self) -> bool {
+        self.client.may_be_sent()
+    }
+
+    fn latest_identity(&self) -> Option<Arc<Identity>> {
+        self.client.latest_identity()
     }
 
     fn ask(&self, question: Question) -> Answering<'_> {

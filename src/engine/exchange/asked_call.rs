@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use tokio::sync::{Notify, oneshot};
 
 use crate::domain::budget::Reservation;
+use crate::domain::identity::Identity;
 use crate::domain::ports::Answering;
 use crate::domain::question::Question;
 use crate::domain::raw::RawObject;
@@ -37,6 +38,8 @@ struct AskedState {
     answer: Option<HeldAnswer>,
     /// Whether there will be no answer.
     abandoned: bool,
+    /// The identity with which the client has answered last, if that is known whole.
+    identity: Option<Arc<Identity>>,
 }
 
 /// The JSON-RPC message that ends a call, and the memory that is reserved for it.
@@ -106,8 +109,8 @@ pub enum Continuation {
 impl AskedCall {
     /// Creates a call without questions. `reservation` is for the memory of the questions.
     pub fn new(reservation: Reservation) -> Self {
-        let (open, answer) = (Vec::new(), None);
-        let state = AskedState { asked: 0, open, reservation, left: false, answer, abandoned: false };
+        let (open, answer, identity) = (Vec::new(), None, None);
+        let state = AskedState { asked: 0, open, reservation, left: false, answer, abandoned: false, identity };
         Self { state: Mutex::new(state), changed: Arc::default() }
     }
 
@@ -169,9 +172,16 @@ impl AskedCall {
         self.changed.notify_waiters();
     }
 
-    /// Gives the client's answers to the questions with these keys. Others are ignored.
-    pub fn give(&self, answers: &RawObject) {
+    /// The identity with which the client has answered last; see [`Self::give`].
+    pub fn identity(&self) -> Option<Arc<Identity>> {
+        self.lock().identity.clone()
+    }
+
+    /// Gives the client's answers to the questions with these keys. Others are ignored. `identity` is that of the client that
+    /// answers, if it is known whole.
+    pub fn give(&self, answers: &RawObject, identity: Option<Arc<Identity>>) {
         let mut state = self.lock();
+        state.identity = identity.or(state.identity.take());
         for waiting in std::mem::take(&mut state.open) {
             match answers.get(&waiting.key) {
                 // The server may have withdrawn the question.
@@ -182,9 +192,10 @@ impl AskedCall {
         state.shrink();
     }
 
-    /// Gives the answer to the question with this key.
-    pub fn answer(&self, key: &str, answer: Answer) {
+    /// Gives the answer to the question with this key. `identity` is that of the client that answers, if it is known whole.
+    pub fn answer(&self, key: &str, answer: Answer, identity: Option<Arc<Identity>>) {
         let mut state = self.lock();
+        state.identity = identity.or(state.identity.take());
         if let Some(place) = state.open.iter().position(|open| open.key == key) {
             // The server may have withdrawn the question.
             let _ = state.open.remove(place).answer.send(answer);
@@ -264,7 +275,7 @@ mod tests {
         let (first, second) = (call.ask(question()).unwrap(), call.ask(question()).unwrap());
         assert_eq!(keys(call.goes_on().await), ["input-1", "input-2"]);
         assert!(call.is_left());
-        call.give(&RawObject::parse(r#"{"input-2":{"b":1},"other":{}}"#).unwrap());
+        call.give(&RawObject::parse(r#"{"input-2":{"b":1},"other":{}}"#).unwrap(), None);
         let Answer::Result(answer) = second.await else { panic!("refused") };
         assert_eq!((answer.get(), keys(call.goes_on().await)), (r#"{"b":1}"#, vec!["input-1".to_owned()]));
         drop(first);
@@ -277,7 +288,7 @@ mod tests {
     async fn a_question_is_settled_by_its_answer_or_by_its_withdrawal() {
         let call = asked_call();
         let (first, second) = (call.ask(question()).unwrap(), call.ask(question()).unwrap());
-        let answered = async { call.answer("input-1", Answer::Result(RawValue::NULL.to_owned())) };
+        let answered = async { call.answer("input-1", Answer::Result(RawValue::NULL.to_owned()), None) };
         let ((), (), answer) = tokio::join!(call.settled("input-1"), answered, first);
         assert!(matches!(answer, Answer::Result(_)));
         tokio::join!(call.settled("input-2"), async { drop(second) });
@@ -319,7 +330,7 @@ mod tests {
             "an eighth of the budget is for these"
         );
         assert_eq!((budget.held(Category::Progress), budget.refused(Category::Progress)), (held, 1));
-        call.give(&RawObject::parse(r#"{"input-1":{}}"#).unwrap());
+        call.give(&RawObject::parse(r#"{"input-1":{}}"#).unwrap(), None);
         assert_eq!(budget.held(Category::Progress), 0);
         assert!(matches!(first.await, Answer::Result(_)));
         let _second = call.ask(large(100 << 10)).unwrap();

@@ -17,7 +17,7 @@ use self::ring::Ring;
 use crate::domain::budget::{Account, ByteBudget, Category, NoRoom, Reservation};
 
 pub use self::asked_call::{AskedCall, Continuation, HeldAnswer};
-pub use self::questions::{ClientQuestions, OpenQuestion};
+pub use self::questions::{ClientAnswer, ClientQuestions, OpenQuestion};
 pub use self::retained::{KEPT_AFTER_END, RetainedExchanges};
 
 /// A request under way.

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
+use crate::domain::identity::Identity;
 use crate::domain::upstream::Answer;
 
 /// The maximum number of questions that wait for the answers of one client.
@@ -14,7 +15,16 @@ const MAX_OPEN: usize = 16;
 #[derive(Debug, Default)]
 pub struct ClientQuestions {
     /// By id, as raw JSON.
-    open: Mutex<HashMap<String, oneshot::Sender<Answer>>>,
+    open: Mutex<HashMap<String, oneshot::Sender<ClientAnswer>>>,
+}
+
+/// An answer of a client, and the identity with which the client sent it, if that is known whole.
+#[derive(Debug)]
+pub struct ClientAnswer {
+    /// The answer.
+    pub answer: Answer,
+    /// The identity.
+    pub identity: Option<Arc<Identity>>,
 }
 
 /// A question that waits for its answer. Dropping it makes a late answer be ignored.
@@ -22,7 +32,7 @@ pub struct ClientQuestions {
 pub struct OpenQuestion {
     questions: Arc<ClientQuestions>,
     id: String,
-    answer: oneshot::Receiver<Answer>,
+    answer: oneshot::Receiver<ClientAnswer>,
 }
 
 impl ClientQuestions {
@@ -40,14 +50,14 @@ impl ClientQuestions {
 
     /// Delivers the client's answer to the question with this id, which is raw JSON. Returns the answer if no such question
     /// waits.
-    pub fn answer(&self, id: &str, answer: Answer) -> Option<Answer> {
+    pub fn answer(&self, id: &str, answer: ClientAnswer) -> Option<ClientAnswer> {
         match self.lock().remove(id) {
             Some(question) => question.send(answer).err(),
             None => Some(answer),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, oneshot::Sender<Answer>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, oneshot::Sender<ClientAnswer>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -59,7 +69,7 @@ impl OpenQuestion {
     }
 
     /// Waits for the answer. `None` if there will be none.
-    pub async fn answer(&mut self) -> Option<Answer> {
+    pub async fn answer(&mut self) -> Option<ClientAnswer> {
         (&mut self.answer).await.ok()
     }
 }
@@ -76,8 +86,8 @@ mod tests {
 
     use super::*;
 
-    fn result() -> Answer {
-        Answer::Result(RawValue::from_string("{}".into()).unwrap())
+    fn result() -> ClientAnswer {
+        ClientAnswer { answer: Answer::Result(RawValue::from_string("{}".into()).unwrap()), identity: None }
     }
 
     #[tokio::test]

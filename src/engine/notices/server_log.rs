@@ -10,7 +10,7 @@ use crate::domain::raw::RawObject;
 use crate::domain::rpc::RpcError;
 use crate::domain::version::Era;
 use crate::engine::Engine;
-use crate::engine::access::admission::gate;
+use crate::engine::access::admission::check_plan;
 use crate::engine::access::session::Session;
 use crate::engine::plan::link::{Linked, LinkedUpstream};
 use crate::engine::plan::snapshot::Snapshot;
@@ -71,7 +71,7 @@ impl Snapshot {
     fn withholds(&self, upstream: &ObjectKey) -> bool {
         let found = self.linked.upstreams.iter().find(|known| known.target.plan.key == *upstream);
         let passes = |found: &LinkedUpstream| found.refusing.is_none() && !self.linked.hides_log(&found.target.plan);
-        gate(self, 0).is_err() || !found.is_some_and(passes)
+        check_plan(self).is_err() || !found.is_some_and(passes)
     }
 }
 

@@ -108,7 +108,7 @@ impl RunContext<'_> {
         body: &Map<String, Value>,
         tools: &[WantedTool],
     ) -> Result<ModelAnswer, ModelFailure> {
-        self.check_in_force(None).map_err(|message| ModelFailure::new(Reason::Withdrawn, message))?;
+        self.check_in_force(None).map_err(|(reason, message)| ModelFailure::new(reason, message))?;
         {
             let (mut used, most) = (self.used.lock(), self.pipeline.plan.budgets.max_llm_calls);
             if used.llm_calls >= most {

@@ -14,8 +14,10 @@ use crate::domain::model::TokenUse;
 use crate::domain::pipeline::{InvalidSource, NewSource, Sources};
 use crate::domain::plan::PipelinePlan;
 use crate::domain::ports::ToClient;
+use crate::domain::reason::Reason;
 use crate::engine::Engine;
 use crate::engine::calls::chain::CallContext;
+use crate::engine::calls::recheck::Effect;
 use crate::engine::calls::routed_call::{Routed, timestamp};
 use crate::engine::plan::linked_pipeline::LinkedPipeline;
 
@@ -113,23 +115,30 @@ impl SharedUse {
 }
 
 impl RunContext<'_> {
-    /// Checks in the newest plan that the pipeline is in force and, if a tool is named, that its steps can call it.
+    /// Checks in the newest plan that the gateway is not stopped, that the client may still call the pipeline, that no Guard has
+    /// come into force over its calls, that the pipeline is in force and, if a tool is named, that its steps can call it.
     ///
     /// # Errors
-    /// What was taken from the run, and what to do.
-    pub(super) fn check_in_force(&self, tool: Option<&str>) -> Result<(), String> {
+    /// The reason, and what to do.
+    pub(super) fn check_in_force(&self, tool: Option<&str>) -> Result<(), (Reason, String)> {
         let (snapshot, name) = (self.engine.snapshot(), &self.name);
-        let upstreams = snapshot.linked.upstreams.iter();
-        let mut in_force = upstreams.filter(|upstream| upstream.target.plan.enabled && upstream.refusing.is_none());
-        let newest = in_force.find(|upstream| upstream.target.plan.key == self.call.plan().key);
-        match (newest.and_then(|newest| newest.pipeline.as_deref()), tool) {
-            (None, _) => Err(format!(
+        self.engine.check_open(&snapshot, self.call.request.caller).map_err(|error| (error.reason, error.message))?;
+        let withdrawn = |why: String| Err((Reason::Withdrawn, why));
+        let mut upstreams = snapshot.linked.upstreams.iter();
+        let newest = upstreams.find(|upstream| upstream.target.plan.key == self.call.plan().key);
+        let in_force = newest.filter(|upstream| upstream.target.plan.enabled && upstream.refusing.is_none());
+        match (in_force.and_then(|newest| newest.pipeline.as_deref()), tool) {
+            (None, _) => withdrawn(format!(
                 "ToolPipeline {name} was deleted or disabled, or refuses its calls, since the run began: call its tool \
                  again once `hawsepipe pipelines list` shows it as ready"
             )),
-            (Some(pipeline), Some(tool)) if !pipeline.allows(tool) => Err(format!(
+            (Some(pipeline), Some(tool)) if !pipeline.allows(tool) => withdrawn(format!(
                 "spec.tools of ToolPipeline {name} was changed since the run began, and does not include {tool:.128} any \
                  more: include it, or do without it"
+            )),
+            _ if self.engine.recheck(self.call, Effect::Send(None), None).is_err() => withdrawn(format!(
+                "since the run began, the rules of the gateway have changed for this client, or a Guard came into force over \
+                 ToolPipeline {name}: call its tool again"
             )),
             _ => Ok(()),
         }

@@ -109,8 +109,8 @@ impl<'a> StepHost<'a> {
             return Answer::Error(to_raw(&error));
         }
         let _slot = self.tool_slots.acquire().await;
-        if let Err(message) = self.run.check_in_force(Some(tool)) {
-            return Answer::Error(to_raw(&RpcError::refused(Reason::Withdrawn, message)));
+        if let Err((reason, message)) = self.run.check_in_force(Some(tool)) {
+            return Answer::Error(to_raw(&RpcError::refused(reason, message)));
         }
         self.run.report(&format!("{}: {tool}", self.step));
         let answer = self.calls.call_tool(tool, arguments).await;

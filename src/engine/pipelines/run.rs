@@ -184,7 +184,7 @@ impl RunContext<'_> {
                     state.take(step.name, is_agent, result);
                     last_agent = if is_agent { step.name } else { last_agent };
                 }
-                Err(why) if !goes_on || why.reason == Reason::Withdrawn => return Err(why),
+                Err(why) if !goes_on || [Reason::Withdrawn, Reason::Stopped].contains(&why.reason) => return Err(why),
                 Err(_) if is_agent => state.take_failure(step.name),
                 Err(_) => {}
             }
@@ -222,8 +222,8 @@ impl RunContext<'_> {
     }
 
     async fn run_one(&self, step: Step<'_>, state: &Value) -> Result<StepResult, RunFailure> {
-        self.check_in_force(None).map_err(|message| RunFailure {
-            reason: Reason::Withdrawn,
+        self.check_in_force(None).map_err(|(reason, message)| RunFailure {
+            reason,
             message,
             step: Some(step.name.to_owned()),
         })?;

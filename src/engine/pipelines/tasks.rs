@@ -40,7 +40,7 @@ impl Engine {
     /// If the gateway refuses every request, or does not offer the tool to this client any more.
     pub fn check_task(&self, client: (&Identity, &str), task: &TaskFacts) -> Result<(), RpcError> {
         let snapshot = self.snapshot();
-        self.gate(&snapshot, 0).map_err(|refused: AdmissionError| {
+        self.gate(&snapshot).map_err(|refused: AdmissionError| {
             self.metrics.refused(refused.reason);
             refused.to_error()
         })?;

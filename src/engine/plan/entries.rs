@@ -72,6 +72,18 @@ impl Globs {
 }
 
 impl LinkedChain {
+    /// Returns the chain with these entries in the place of its own.
+    pub(crate) fn with_entries(&self, entries: Vec<Arc<LinkedEntry>>) -> Self {
+        Self {
+            name: self.name.clone(),
+            plan: self.plan.clone(),
+            upstream_names: Globs::default(),
+            include: Globs::default(),
+            exclude: Globs::default(),
+            entries,
+        }
+    }
+
     /// Whether the chain covers calls to this upstream.
     pub(crate) fn covers(&self, upstream: &UpstreamPlan) -> bool {
         let scope = &self.plan.upstreams;

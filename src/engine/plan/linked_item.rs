@@ -129,14 +129,6 @@ impl LinkedItem {
         self.checks_questions() || self.sampling.all().chain(self.elicitation.all()).any(Selected::checks)
     }
 
-    /// The chains in which a Guard acts on the requests, their responses or questions meanwhile, or which refuse these, with
-    /// their revisions.
-    pub(crate) fn guarding(&self) -> impl Iterator<Item = (&str, &str)> {
-        let all = self.chains().chain(self.sampling.all()).chain(self.elicitation.all());
-        let guarding = all.filter(|selected| selected.guards() || selected.chain.plan.refusing.is_some());
-        guarding.map(|selected| (&*selected.chain.name, &*selected.chain.plan.revision))
-    }
-
     /// Whether a chain covers questions of the server, or the call is checked.
     pub(crate) fn watches_questions(&self) -> bool {
         self.question_watch() != QuestionWatch::None
@@ -189,7 +181,7 @@ impl LinkedItem {
 }
 
 /// Returns the chains of a phase that select this method of an item of an upstream.
-pub(super) fn select(
+pub(crate) fn select(
     linked: &Linked,
     upstream: &UpstreamPlan,
     (method, phase): (Method, Phase),

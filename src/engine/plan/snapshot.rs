@@ -178,6 +178,11 @@ impl Snapshot {
         &self.linked.certificates
     }
 
+    /// Whether the gateway has rules, which read the identities of clients.
+    pub fn has_rules(&self) -> bool {
+        self.linked.rules.is_some()
+    }
+
     /// The plan that this snapshot was built from.
     pub fn plan(&self) -> &Arc<Plan> {
         &self.linked.plan
@@ -250,6 +255,12 @@ impl Snapshot {
     /// Returns the index of the upstream with this name.
     pub(crate) fn upstream(&self, name: &str) -> Option<usize> {
         self.linked.upstreams.iter().position(|u| u.target.plan.key.name == name)
+    }
+
+    /// Returns the index of the upstream with the key and the kind of this one.
+    pub(crate) fn upstream_of(&self, plan: &UpstreamPlan) -> Option<usize> {
+        let is_it = |other: &UpstreamPlan| other.key == plan.key && other.kind() == plan.kind();
+        self.linked.upstreams.iter().position(|upstream| is_it(&upstream.target.plan))
     }
 }
 

@@ -71,7 +71,7 @@ async fn a_call_within_one_that_was_let_in_is_not_refused_for_its_callers_calls_
 }
 
 #[tokio::test]
-async fn the_stop_switch_lets_a_running_call_make_its_own_calls() {
+async fn nothing_more_is_sent_for_a_running_call_or_its_plugins_once_the_gateway_is_stopped() {
     let mut inputs = bare();
     let entries = [(Role::Transform, "wait"), (Role::Transform, "call up__other")];
     scripts(&mut inputs, "q", Phase::Request, &entries).include = vec!["read".into()];
@@ -85,8 +85,8 @@ async fn the_stop_switch_lets_a_running_call_make_its_own_calls() {
     apply(&engine, &inputs).await;
     assert_eq!(call(&engine, "{}").await["error"]["data"]["reason"], "Stopped", "a new call");
     engine.plugins.go.notify_one();
-    assert_eq!(running.await.unwrap()["result"]["content"][0]["text"], "hello");
-    assert_eq!(said(&engine)["content"][0]["text"], "hello");
+    assert_eq!(running.await.unwrap()["error"]["data"]["reason"], "Stopped");
+    assert_eq!((engine.plugins.ran.lock().unwrap().len(), sent(&engine)), (2, Vec::<String>::new()));
 }
 
 #[tokio::test]

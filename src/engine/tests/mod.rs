@@ -21,6 +21,7 @@ mod pinning;
 mod proof;
 mod questions;
 mod readiness;
+mod rechecks;
 mod refusals;
 mod retries;
 mod rounds;

@@ -184,6 +184,9 @@ impl CallUpstream for Server {
             if !self.open.lock().unwrap().contains(target) {
                 return Err(UpstreamError::Connect("it was let go".into()));
             }
+            if !client.may_be_sent() {
+                return Err(UpstreamError::Cancelled);
+            }
             let key = &target.plan.key;
             let members = || {
                 let members = call.members.iter().map(|(name, value)| format!("{name:?}:{value}"));

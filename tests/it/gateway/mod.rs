@@ -85,5 +85,6 @@ mod undelivered;
 mod unread;
 mod validated;
 mod vanished;
+mod waited;
 mod watching;
 mod wild;

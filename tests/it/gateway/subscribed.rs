@@ -346,3 +346,37 @@ async fn the_sdks_of_both_eras_hear_of_changes_at_servers_of_both() {
     });
     futures_util::future::join_all(watching).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_open_stream_reports_no_resource_that_its_client_may_not_see_any_more() {
+    let folder = Folder::new();
+    let (manifest, _log) = watched(&folder);
+    folder.write("manifests.yaml", &manifest);
+    let spec = |rules: &str| {
+        format!("authentication: {{anonymous: {{}}}}, authorization: {{default: Allow, rules: [{rules}]}}")
+    };
+    folder.write("gateway.yaml", &object("MCPGateway", "main", &spec("")));
+    let gateway = Gateway::start(&folder);
+    tools_of(&gateway, &["up"]).await;
+    let session = Http::new().initialize(&gateway.url()).await;
+    let subscribe = json!({"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": {"uri": "text:/a"}});
+    assert!(session.send(subscribe.to_string()).await.json()["result"].is_object());
+    let mut legacy = Stream::of_session(&session).await;
+    let filter = json!({"resourceSubscriptions": ["text:/a"]});
+    let (mut modern, _) = Stream::listen(&Http::new(), &gateway.url(), filter).await;
+    touch(&gateway, "up__touch", "text:/a").await;
+    assert_eq!((legacy.updated().await, modern.updated().await), (json!("text:/a"), json!("text:/a")));
+    let hidden = "{name: no, effect: Deny, when: 'tool.upstreamName == \"text:/a\"'}";
+    folder.write("gateway.yaml", &object("MCPGateway", "main", &spec(hidden)));
+    let read = async || session.send(r#"{"jsonrpc":"2.0","id":1,"method":"resources/list"}"#).await.body;
+    until("the rule is in force", async || !read().await.contains("text:/a")).await;
+    touch(&gateway, "up__touch", "text:/a").await;
+    // What comes after it shows that nothing of it was sent.
+    folder.write("gateway.yaml", &object("MCPGateway", "main", &spec("")));
+    until("the rule is gone", async || read().await.contains("text:/a")).await;
+    let ends = async |stream: &mut Stream| {
+        let heard = tokio::time::timeout(std::time::Duration::from_secs(1), stream.updated()).await;
+        assert!(heard.is_err(), "{heard:?}");
+    };
+    tokio::join!(ends(&mut legacy), ends(&mut modern));
+}

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::super::harness::{Folder, Gateway};
 use super::super::http::Http;
 use super::super::invocations::Admin;
-use super::super::parts::{ECHO_MODULE, chain, object, plugin, until};
+use super::super::parts::{chain, object, plugin, until};
 use super::runs::{run_of, said};
 use super::{alone, pipeline, tools};
 
@@ -72,33 +72,77 @@ async fn a_run_loses_what_is_taken_out_of_its_manifest() {
     assert_eq!((&error["code"], &error["step"]), (&json!("Withdrawn"), &json!("c")), "{result}");
 }
 
+/// Takes a word out of what it sees.
+const REDACTS: &str =
+    "export default ({ rawContent }) => ({ text: rawContent.replaceAll('canary', '[redacted]'), continue: true });";
+
 #[tokio::test]
-async fn a_guard_that_comes_into_force_during_a_run_lets_nothing_of_it_pass() {
+async fn a_guard_that_comes_into_force_during_a_run_sees_its_answer_or_denies_it() {
     let code = "export async function execute(state, ctx) {
       const schema = { type: 'object', properties: { name: { type: 'string' } } };
-      await ctx.ask({ message: 'Go on?', schema }).catch((error) => console.log(`reason ${error.reason}`));
+      await ctx.ask({ message: 'Go on?', schema });
       return { output: { secret: 'canary' } };
     }";
-    let (folder, gateway) = alone(code, "").await;
-    let session = Http::new().initialize_with(&gateway.url(), &json!({"elicitation": {}})).await;
-    let calling = session.call_raw(7, "alone", r#"{"prompt": "x"}"#);
-    let guarding = answer_after(&gateway, "Go on?", async || {
-        let guard = plugin("passes", ECHO_MODULE, "protocol: Module, role: Guard")
-            + &chain("late", "Response", &["alone"], &["passes"]);
-        folder.write("manifests.yaml", &(pipeline("alone", code, "") + &guard));
-        until("the Guard is in force", async || {
-            Admin::of(&gateway).get("chains").await.to_string().contains("default/late")
-        })
-        .await;
-    });
-    let (answer, ()) = tokio::join!(calling, guarding);
-    let result: Value = serde_json::from_str(&answer.result()).unwrap();
-    let text = result["content"][0]["text"].as_str().unwrap_or_default();
-    assert!(result["isError"] == true && text.contains("A Guard came into force during the run"), "{result}");
-    assert!(!result.to_string().contains("canary"), "{result}");
-    let refused = &result["_meta"]["hawsepipe.dev/refused"];
-    assert_eq!((&refused["reason"], &refused["chain"]), (&json!("FailsClosed"), &json!("default/late")), "{result}");
-    // The next call is guarded as any other.
-    let next = Http::new().initialize(&gateway.url()).await.call_raw(8, "alone", r#"{"prompt": "x"}"#).await;
-    assert!(next.result().contains("canary"), "{}", next.body);
+    for phase in ["Response", "Request"] {
+        let (folder, gateway) = alone(code, "").await;
+        let session = Http::new().initialize_with(&gateway.url(), &json!({"elicitation": {}})).await;
+        let calling = session.call_raw(7, "alone", r#"{"prompt": "x"}"#);
+        let guarding = answer_after(&gateway, "Go on?", async || {
+            let guard = plugin("redacts", REDACTS, "protocol: Module, role: Guard")
+                + &chain("late", phase, &["alone"], &["redacts"]);
+            folder.write("manifests.yaml", &(pipeline("alone", code, "") + &guard));
+            until("the Guard is in force", async || {
+                Admin::of(&gateway).get("chains").await.to_string().contains("default/late")
+            })
+            .await;
+        });
+        let (answer, ()) = tokio::join!(calling, guarding);
+        let result: Value = serde_json::from_str(&answer.result()).unwrap();
+        assert!(!result.to_string().contains("canary"), "{result}");
+        if phase == "Response" {
+            assert_eq!(result["structuredContent"]["secret"], "[redacted]", "{result}");
+            continue;
+        }
+        let text = result["content"][0]["text"].as_str().unwrap_or_default();
+        assert!(result["isError"] == true && text.contains("A Guard came into force during the call"), "{result}");
+        let refused = &result["_meta"]["hawsepipe.dev/refused"];
+        assert_eq!(
+            (&refused["reason"], &refused["chain"]),
+            (&json!("FailsClosed"), &json!("default/late")),
+            "{result}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_run_ends_once_the_gateway_is_stopped_or_the_key_of_its_caller_is_removed() {
+    let (secrets, folder) = (Folder::new(), Folder::new());
+    std::fs::create_dir_all(secrets.path().join("keys")).unwrap();
+    secrets.write("keys/ann", "ann-key-0123456789");
+    let authentication = "authentication: {anonymous: {}, apiKeys: {secretRefs: [{name: keys}]}}";
+    let manifests = object("MCPGateway", "main", authentication) + &plugin("asks", ASKS, "type: phase") + &asks("none");
+    folder.write("manifests.yaml", &manifests);
+    let gateway = Gateway::start_with(&folder, &["--secrets-dir", secrets.path().to_str().unwrap()]);
+    until("the tool is listed", async || tools(&gateway).await == ["asks"]).await;
+    let ann = Http::bearing("ann-key-0123456789");
+    let call = async |change: &dyn Fn()| {
+        let session = ann.initialize_with(&gateway.url(), &json!({"elicitation": {}})).await;
+        let calling = session.call_raw(7, "asks", r#"{"prompt": "x"}"#);
+        let changing = answer_after(&gateway, "{}", async || {
+            change();
+            until("the change is in force", async || {
+                let tried = ann.call_raw(&gateway.url(), "asks", "{}", &json!({})).await;
+                tried.status == 401 || tried.body.contains("Stopped")
+            })
+            .await;
+        });
+        let (answer, ()) = tokio::join!(calling, changing);
+        serde_json::from_str::<Value>(&answer.result()).unwrap()
+    };
+    let stopped = call(&|| assert_eq!(said(&gateway, &["stop"]).0, 0)).await;
+    let error = &stopped["_meta"]["hawsepipe.dev/run"]["error"];
+    assert!(stopped["isError"] == true && error["code"] == "Stopped", "{stopped}");
+    assert_eq!(said(&gateway, &["resume"]).0, 0);
+    let removed = call(&|| std::fs::remove_file(secrets.path().join("keys/ann")).unwrap()).await;
+    assert_eq!(removed["_meta"]["hawsepipe.dev/refused"]["reason"], "NotAuthorized", "{removed}");
 }
