@@ -66,19 +66,20 @@ impl ReviewQueue {
 }
 
 impl Places {
-    /// Adds a review. If too many wait, the newest of the address that has most gives way.
+    /// Adds a review. If too many wait, the newest of the address that has most gives way. Renewals do not.
     fn push(&mut self, new: Waiting) -> Option<()> {
         if self.waiting.len() >= MAX_WAITING {
             self.waiting.retain(|waiting| !waiting.place.is_closed());
         }
         if self.waiting.len() >= MAX_WAITING {
-            let mut counts = HashMap::from([(new.address, 1)]);
-            self.waiting.iter().for_each(|waiting| *counts.entry(waiting.address).or_default() += 1);
-            let most = counts.into_iter().max_by_key(|(_, count)| *count).map(|(address, _)| address);
-            if most == Some(new.address) {
+            let mut counts = HashMap::new();
+            let all = self.waiting.iter().chain([&new]).filter(|waiting| !waiting.renews);
+            all.for_each(|waiting| *counts.entry(waiting.address).or_insert(0) += 1);
+            let (most, _) = counts.into_iter().max_by_key(|(_, count)| *count)?;
+            if most == new.address && !new.renews {
                 return None;
             }
-            let newest = self.waiting.iter().rposition(|waiting| Some(waiting.address) == most)?;
+            let newest = self.waiting.iter().rposition(|waiting| waiting.address == most && !waiting.renews)?;
             self.waiting.remove(newest);
         }
         self.waiting.push_back(new);
@@ -156,6 +157,8 @@ mod tests {
         assert!(places.push(same).is_none());
         let (other, _other) = waiting(2, false);
         assert!(places.push(other).is_some());
+        let (renewal, _renewal) = waiting(1, true);
+        assert!(places.push(renewal).is_some());
         assert_eq!(places.waiting.len(), MAX_WAITING);
         assert!(receivers.pop().unwrap().try_recv().is_err_and(|why| why == oneshot::error::TryRecvError::Closed));
     }
