@@ -54,7 +54,7 @@ pub trait Audit: Send + Sync + 'static {
     /// Whether there is a store for the rows.
     fn is_open(&self) -> bool;
 
-    /// Whether nothing is known to keep rows from being stored: the store was reached once, or there is none.
+    /// Whether there is a store, and it was reached once.
     fn is_ready(&self) -> bool;
 
     /// Adds a row in the background. Never blocks. A row that cannot be stored is counted.

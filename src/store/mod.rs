@@ -167,7 +167,7 @@ impl Audit for Store {
     }
 
     fn is_ready(&self) -> bool {
-        self.database.load().as_ref().is_none_or(|database| database.connections.is_prepared())
+        self.database.load().as_ref().is_some_and(|database| database.connections.is_prepared())
     }
 
     fn record(&self, row: AuditRow) {
