@@ -1,6 +1,7 @@
 //! The command `hawsepipe auth check`.
 
 use std::io::Read;
+use std::net::Ipv4Addr;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -87,7 +88,7 @@ async fn identity(plan: &Plan, secrets: &impl Secrets, sent: Option<Credential<'
             (false, false) => Err("the gateway accepts no credentials, and no anonymous clients".to_owned()),
         };
     };
-    Tokens::new(None).prove(&methods, credential).await.map_err(|unproved| match unproved {
+    Tokens::new(None).prove(&methods, credential, Ipv4Addr::LOCALHOST.into()).await.map_err(|unproved| match unproved {
         Unproved::Rejected(why) => format!("the credential is not accepted: {why}"),
         Unproved::Unavailable(why) => format!("the credential cannot be checked: {why}"),
     })

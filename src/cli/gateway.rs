@@ -142,7 +142,7 @@ impl Following<'_> {
     /// plan. New names of tools alone are applied during the wait, because the plan does not have to be linked again
     /// for them.
     async fn woken(&mut self, received: &mut Received) {
-        let Self { engine, snapshots, secrets, watch, again, .. } = self;
+        let Self { engine, history, snapshots, secrets, watch, again, .. } = self;
         // The future is created only once, so that new names of tools do not restart the waits in it, such as the pause
         // before a retry.
         let mut others = pin!(async {
@@ -150,6 +150,7 @@ impl Following<'_> {
                 () = secrets.changed() => {}
                 () = watch.changed() => {}
                 () = again.due() => {}
+                () = history.reached() => {}
             }
         });
         loop {
@@ -195,13 +196,12 @@ impl Following<'_> {
         }
         self.secrets.follow(&plan).await;
         let running = Arc::clone(self.engine.snapshot().plan());
-        let completed = self.code.complete(plan, &running).await;
+        let mut completed = self.code.complete(plan, &running).await;
         let mut folders = completed.folders;
         self.secrets.folders().into_iter().for_each(|folder| folders.add_all(folder));
         self.watch.set(folders);
-        let gateway = &completed.plan.gateway;
-        self.telemetry.follow(gateway);
-        self.history.follow(gateway, &self.secrets);
+        self.telemetry.follow(&completed.plan.gateway);
+        completed.problems.extend(self.history.follow(&mut completed.plan.gateway, &running, &self.secrets));
         // The names are set before the plan is applied: otherwise, a name could move from one upstream's tool to
         // another upstream's tool.
         self.engine.set_published_names(received.extras.seen_names.clone());

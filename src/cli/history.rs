@@ -3,18 +3,29 @@
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
 
-use crate::domain::plan::{GatewayPlan, HistoryPlan, StorePlan};
+use crate::domain::audit::AuditMode;
+use crate::domain::ids::{Kind, ObjectId};
+use crate::domain::plan::{GatewayPlan, HistoryPlan, Plan, StorePlan};
 use crate::domain::ports::Secrets;
+use crate::domain::problem::Problem;
+use crate::domain::reason::Reason;
 use crate::store::{HistoryLimits, Store, StoreTarget};
 
 /// The file of an embedded store, in the state folder.
 const FILE: &str = "history.db";
 const DAY: Duration = Duration::from_hours(24);
+/// The pause between two attempts to reach a store.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Of how many failed attempts one is logged.
+const LOG: u32 = 60;
 
 /// The store of a gateway, and where it can be.
 pub struct GatewayHistory {
@@ -23,6 +34,16 @@ pub struct GatewayHistory {
     fixed: Option<StoreTarget>,
     /// The folder of an embedded store.
     folder: Option<PathBuf>,
+    /// A store that the audit trail is to be written to, and that was not reached yet.
+    awaited: Mutex<Option<AwaitedStore>>,
+    reached: Arc<Notify>,
+}
+
+/// A store with the task that tries to reach it, which ends on drop.
+struct AwaitedStore {
+    target: StoreTarget,
+    is_reached: Arc<AtomicBool>,
+    _task: JoinSet<()>,
 }
 
 impl GatewayHistory {
@@ -34,7 +55,8 @@ impl GatewayHistory {
         if let Some(target) = &fixed {
             Store::check(target).await.context("--store")?;
         }
-        Ok(Self { store: Arc::new(Store::new(1000)), fixed, folder })
+        let (awaited, reached) = (Mutex::default(), Arc::default());
+        Ok(Self { store: Arc::new(Store::new(1000)), fixed, folder, awaited, reached })
     }
 
     /// The store, to which the engine writes.
@@ -43,7 +65,76 @@ impl GatewayHistory {
     }
 
     /// Applies the settings of a plan. If its database cannot be used, the history stays where it is.
-    pub fn follow(&self, gateway: &GatewayPlan, secrets: &impl Secrets) {
+    ///
+    /// If the plan requires an audit trail whose store is not there yet, the audit trail of the `running` plan goes on, in its mode
+    /// and in its store: no call is to be refused meanwhile, and a trail that is required stays so. The returned Problem says
+    /// that. The first plan has none to go on with.
+    pub fn follow(&self, gateway: &mut GatewayPlan, running: &Plan, secrets: &impl Secrets) -> Option<Problem> {
+        let target = self.target(gateway, secrets);
+        let is_awaited = gateway.audit == AuditMode::Required && !running.revision.is_empty();
+        let why = match &target {
+            _ if !is_awaited => None,
+            Err(why) => Some(why.clone()),
+            Ok(Some(target)) if !self.has_reached(target) => {
+                self.reach(target);
+                Some(format!("the store {target} was not reached yet"))
+            }
+            Ok(_) => None,
+        };
+        let Some(why) = why else {
+            self.set(gateway, target);
+            *self.awaited() = None;
+            return None;
+        };
+        let message = if running.gateway.audit == AuditMode::Required {
+            format!("{why}; until then, the audit trail is written to its former store")
+        } else {
+            gateway.audit = running.gateway.audit;
+            format!("{why}; until then, audit.mode is {:?} as before", gateway.audit)
+        };
+        let object = ObjectId::new(Kind::MCPGateway, gateway.key.clone());
+        Some(Problem::error(Reason::AuditUnavailable, object, "spec.audit.mode", message))
+    }
+
+    /// Waits until a store that the audit trail waits for was reached.
+    pub async fn reached(&self) {
+        self.reached.notified().await;
+    }
+
+    fn awaited(&self) -> MutexGuard<'_, Option<AwaitedStore>> {
+        self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has_reached(&self, target: &StoreTarget) -> bool {
+        let is_reached = |it: &AwaitedStore| it.target == *target && it.is_reached.load(Ordering::Acquire);
+        self.fixed.is_some() || self.store.has_reached(target) || self.awaited().as_ref().is_some_and(is_reached)
+    }
+
+    /// Tries to reach a store, in the background.
+    fn reach(&self, target: &StoreTarget) {
+        let mut awaited = self.awaited();
+        if awaited.as_ref().is_some_and(|awaited| awaited.target == *target) {
+            return;
+        }
+        let (is_reached, reached) = (Arc::new(AtomicBool::default()), Arc::clone(&self.reached));
+        let (flag, wanted) = (Arc::clone(&is_reached), target.clone());
+        let mut task = JoinSet::new();
+        task.spawn(async move {
+            let mut attempts = 0_u32;
+            while let Err(why) = Store::check(&wanted).await {
+                if attempts.is_multiple_of(LOG) {
+                    tracing::warn!("the audit trail waits for its store: {why}");
+                }
+                attempts = attempts.wrapping_add(1);
+                tokio::time::sleep(PAUSE).await;
+            }
+            flag.store(true, Ordering::Release);
+            reached.notify_one();
+        });
+        *awaited = Some(AwaitedStore { target: target.clone(), is_reached, _task: task });
+    }
+
+    fn set(&self, gateway: &GatewayPlan, target: Result<Option<StoreTarget>, String>) {
         let max_bytes = match gateway.history.store {
             Some(StorePlan::Embedded { max_size }) => max_size,
             _ => HistoryPlan::MAX_SIZE,
@@ -53,7 +144,7 @@ impl GatewayHistory {
             retention: DAY * gateway.history.retention_days,
             max_bytes,
         };
-        let followed = match self.target(gateway, secrets) {
+        let followed = match target {
             Ok(target) => self.store.follow(&limits, target).map_err(|why| why.to_string()),
             Err(why) => Err(why),
         };
@@ -87,5 +178,75 @@ impl GatewayHistory {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::compile::compile;
+    use crate::config::input::Inputs;
+    use crate::domain::ids::ObjectKey;
+    use crate::domain::secret::{NoSecret, SecretText};
+
+    /// The URL of the database; `None` if its Secret is not there.
+    struct Url(Option<&'static str>);
+
+    impl Secrets for Url {
+        fn secret(&self, _: &ObjectKey, _: &str) -> Result<SecretText, NoSecret> {
+            self.0.map(SecretText::new).ok_or(NoSecret::NotFound)
+        }
+
+        fn environment(&self, _: &str) -> Option<SecretText> {
+            None
+        }
+    }
+
+    fn plan(audit: AuditMode, store: Option<StorePlan>) -> Plan {
+        let (mut plan, _) = compile(&Inputs::default(), None);
+        (plan.gateway.audit, plan.gateway.history.store) = (audit, store);
+        plan
+    }
+
+    #[tokio::test]
+    async fn a_required_audit_trail_begins_when_its_store_is_there_and_never_ends_before() {
+        use AuditMode::{BestEffort, Required};
+        let folder = std::env::temp_dir().join(format!("hawsepipe-history-{}", uuid::Uuid::new_v4().simple()));
+        let history = GatewayHistory::new(None, Some(folder.clone())).await.unwrap();
+        let postgres = StorePlan::Postgres { secret: ObjectKey::new("mcp", "db"), key: "url".into() };
+        let embedded = StorePlan::Embedded { max_size: 1 << 20 };
+        let nowhere = Url(Some("postgres://127.0.0.1:1/history"));
+        // Returns the mode in which the plan comes into force, and what is told.
+        let follow = |running: &Plan, audit, store: &StorePlan, url: &Url| {
+            let mut newest = plan(audit, Some(store.clone()));
+            let told = history.follow(&mut newest.gateway, running, url);
+            (newest.gateway.audit, told.map(|problem| problem.message).unwrap_or_default())
+        };
+        let (mut none, before) = (plan(BestEffort, None), plan(BestEffort, None));
+        none.revision.clear();
+        assert_eq!(follow(&none, Required, &postgres, &Url(None)), (Required, String::new()), "the first plan");
+        for (url, why) in [(Url(None), "SecretNotFound"), (nowhere, "was not reached yet")] {
+            let (mode, told) = follow(&before, Required, &postgres, &url);
+            assert!(mode == BestEffort && told.contains(why) && told.contains("BestEffort as before"), "{told}");
+        }
+        let (mode, told) = follow(&before, Required, &embedded, &Url(None));
+        assert!(mode == BestEffort && told.contains("was not reached yet"), "{told}");
+        tokio::time::timeout(Duration::from_secs(5), history.reached()).await.unwrap();
+        assert_eq!(follow(&before, Required, &embedded, &Url(None)), (Required, String::new()));
+        let file = StoreTarget::Sqlite(folder.join(FILE));
+        let in_use = async || {
+            while !history.store.has_reached(&file) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(5), in_use()).await.unwrap();
+        // The next store is not there: the former one goes on.
+        let required = plan(Required, Some(embedded.clone()));
+        let (mode, told) = follow(&required, Required, &postgres, &Url(None));
+        assert!(mode == Required && told.contains("its former store") && history.store.has_reached(&file), "{told}");
+        // Less is in force at once.
+        assert_eq!(follow(&required, BestEffort, &postgres, &Url(None)).0, BestEffort);
+        history.close().await;
+        std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -225,10 +225,11 @@ fn report(problems: &[Located]) {
     }
 }
 
-async fn put_in_force(gateway: &RunningGateway, watch: &mut FolderWatch, compiled: CompiledManifests) {
+async fn put_in_force(gateway: &RunningGateway, watch: &mut FolderWatch, mut compiled: CompiledManifests) {
     watch.set(compiled.folders);
     gateway.telemetry.follow(&compiled.plan.gateway);
-    gateway.history.follow(&compiled.plan.gateway, &compiled.secrets);
+    let running = Arc::clone(gateway.engine.snapshot().plan());
+    compiled.problems.extend(gateway.history.follow(&mut compiled.plan.gateway, &running, &compiled.secrets));
     gateway.engine.apply(compiled.plan, compiled.problems, &compiled.secrets).await;
 }
 
@@ -247,6 +248,7 @@ async fn follow(
             () = watch.changed() => {}
             () = engine.readings().asked() => {}
             () = again.due() => {}
+            () = gateway.history.reached() => {}
         }
         let reading = engine.readings().begin();
         let running = Arc::clone(engine.snapshot().plan());

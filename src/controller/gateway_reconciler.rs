@@ -20,7 +20,7 @@ use super::seen_marks::LAG;
 use super::status::{GatewayState, Pin};
 use super::watches::{Seen, Watches};
 use super::workload::{
-    self, FindService, NetworkTarget, Peers, Resolver, Workload, WorkloadInput, WorkloadSettings, proxies, targets,
+    self, FindService, NetworkTarget, Peers, Resolver, Workload, WorkloadInput, WorkloadSettings, of_spec, targets,
 };
 use super::writer::Writer;
 use crate::api::gateway::NetworkPolicy;
@@ -227,7 +227,7 @@ impl GatewayReconciler {
         };
         let plans: [&Plan; 2] = [in_force, newest];
         let before = self.built.take().filter(|built| Arc::ptr_eq(&built.in_force, in_force));
-        let found = || Arc::new(targets(&plans).into_iter().chain(proxies(spec)).collect());
+        let found = || Arc::new(targets(&plans).into_iter().chain(of_spec(spec)).collect());
         let targets = before.as_ref().map_or_else(found, |built| Arc::clone(&built.targets));
         let peers = match spec.network_policy {
             Some(NetworkPolicy::None) => Ok(None),

@@ -1,5 +1,6 @@
 //! The port that checks credentials; see `ports.rs`.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -14,6 +15,8 @@ pub struct Methods {
     pub plan: AuthenticationPlan,
     /// The API keys that are accepted.
     pub api_keys: Vec<ApiKey>,
+    /// The addresses that issuers may have although they are those of metadata services or of the API server.
+    pub allowed_addresses: Vec<IpAddr>,
 }
 
 /// An API key. Only its digest is kept.
@@ -46,11 +49,16 @@ pub enum Unproved {
 /// Checks the credentials of clients.
 #[async_trait]
 pub trait Authenticate: Send + Sync + 'static {
-    /// Returns the identity that a credential proves by these methods.
+    /// Returns the identity that a credential proves by these methods. A client at the address `from` has sent it.
     ///
     /// # Errors
     /// If it proves none. A credential that a method recognizes and rejects is tried with no other method.
-    async fn prove(&self, methods: &Methods, credential: Credential<'_>) -> Result<Arc<Identity>, Unproved>;
+    async fn prove(
+        &self,
+        methods: &Methods,
+        credential: Credential<'_>,
+        from: IpAddr,
+    ) -> Result<Arc<Identity>, Unproved>;
 }
 
 /// Accepts no credential.
@@ -58,7 +66,7 @@ pub struct NoAuthentication;
 
 #[async_trait]
 impl Authenticate for NoAuthentication {
-    async fn prove(&self, _: &Methods, _: Credential<'_>) -> Result<Arc<Identity>, Unproved> {
+    async fn prove(&self, _: &Methods, _: Credential<'_>, _: IpAddr) -> Result<Arc<Identity>, Unproved> {
         Err(Unproved::Rejected("no method of authentication is known here".to_owned()))
     }
 }

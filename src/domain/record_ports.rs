@@ -54,6 +54,9 @@ pub trait Audit: Send + Sync + 'static {
     /// Whether there is a store for the rows.
     fn is_open(&self) -> bool;
 
+    /// Whether there is a store, and it was reached once.
+    fn is_ready(&self) -> bool;
+
     /// Adds a row in the background. Never blocks. A row that cannot be stored is counted.
     fn record(&self, row: AuditRow);
 

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::Engine;
+use crate::domain::audit::AuditMode;
 
 /// How long the first readiness waits for plugins. A plugin that never loads must not keep a gateway out of its Service:
 /// tools that the plugin does not guard can be called.
@@ -18,6 +19,9 @@ pub enum NotReady {
     /// Calls would wait for workers.
     #[error("plugins are still being loaded")]
     Loading,
+    /// Calls would be refused.
+    #[error("audit.mode is Required, and the store of the audit trail was not reached yet")]
+    Unaudited,
     /// The shutdown has begun.
     #[error("this gateway is about to end")]
     Draining,
@@ -32,7 +36,8 @@ impl Engine {
     /// Checks whether this process is ready for calls. The first time, it is ready once every plugin of the plan has a
     /// worker, is stood in for by an older form that has one, or has failed to load; or 20 seconds after the first plan.
     /// Afterwards plugins do not count, because replicas load those of a new plan at the same time: all of them would
-    /// leave their Service at once.
+    /// leave their Service at once. If the audit trail is required, its store must have been reached once too: until then
+    /// every call is refused, while pods of a rollout that are not replaced yet may serve them.
     ///
     /// # Errors
     /// Why the process is not ready.
@@ -47,6 +52,10 @@ impl Engine {
         let late = self.unserved_plugins();
         if !late.is_empty() && self.clock.monotonic().saturating_sub(*since) < PATIENCE {
             return Err(NotReady::Loading);
+        }
+        let is_required = self.snapshot().plan().gateway.audit == AuditMode::Required;
+        if is_required && self.audit.as_ref().is_some_and(|audit| !audit.is_ready()) {
+            return Err(NotReady::Unaudited);
         }
         // Of requests at the same time, only one logs.
         if !self.state.was_ready.swap(true, Ordering::AcqRel) && !late.is_empty() {

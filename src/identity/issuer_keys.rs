@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::fetch;
 use super::key_set::KeySet;
 use crate::domain::plan::JwtPlan;
+use crate::transport::outbound::AddressGuard;
 
 /// The shortest time between two fetches.
 const ASK_AGAIN: Duration = Duration::from_secs(10);
@@ -39,7 +40,8 @@ impl IssuerKeys {
         if let Some(Err(why)) = &given {
             tracing::warn!(issuer = plan.issuer, "the ConfigMap with the keys of an issuer cannot be used: {why}");
         }
-        let given = given.and_then(Result::ok).map(|keys| FetchedKeys { keys: Arc::new(keys), at: Instant::now() });
+        let given = given.and_then(Result::ok).inspect(|keys| keys.log_unread(&plan.issuer, None));
+        let given = given.map(|keys| FetchedKeys { keys: Arc::new(keys), at: Instant::now() });
         Self {
             issuer: plan.issuer.clone(),
             jwks_uri: plan.jwks_uri.clone(),
@@ -59,21 +61,25 @@ impl IssuerKeys {
 
     /// Returns the keys. If they do not have what `is_there` looks for, they are fetched first, but not sooner than
     /// [`ASK_AGAIN`] after the last fetch: an issuer can have a new key, and tokens can name keys that it never had. If they
-    /// are due, they are fetched beside the request.
+    /// are due, they are fetched beside the request. `guard` checks the addresses that they are fetched from.
     ///
     /// # Errors
     /// If there are none.
-    pub(super) async fn current(self: &Arc<Self>, is_there: impl Fn(&KeySet) -> bool) -> Result<Arc<KeySet>, String> {
+    pub(super) async fn current(
+        self: &Arc<Self>,
+        guard: &AddressGuard,
+        is_there: impl Fn(&KeySet) -> bool,
+    ) -> Result<Arc<KeySet>, String> {
         if let Some(keys) = self.usable().filter(|keys| is_there(keys)) {
             if self.fetched.load().as_ref().is_some_and(|fetched| fetched.at.elapsed() >= self.refresh) {
-                self.refresh_beside();
+                self.refresh_beside(guard.clone());
             }
             return Ok(keys);
         }
         let mut asked = self.asked.lock().await;
         let was_fetched = self.usable().is_some_and(|keys| is_there(&keys));
         if !was_fetched {
-            self.fetch(&mut asked).await;
+            self.fetch(&mut asked, guard).await;
         }
         drop(asked);
         self.usable().ok_or_else(|| format!("the keys of the issuer {} cannot be read now", self.issuer))
@@ -86,25 +92,26 @@ impl IssuerKeys {
         Some(Arc::clone(&fetched.keys))
     }
 
-    fn refresh_beside(self: &Arc<Self>) {
+    fn refresh_beside(self: &Arc<Self>, guard: AddressGuard) {
         if self.given.1 {
             return;
         }
         let own = Arc::clone(self);
         tokio::spawn(async move {
             if let Ok(mut asked) = own.asked.try_lock() {
-                own.fetch(&mut asked).await;
+                own.fetch(&mut asked, &guard).await;
             }
         });
     }
 
     /// Fetches the keys, unless that was tried a moment ago or the plan has them.
-    async fn fetch(&self, asked: &mut Option<Instant>) {
+    async fn fetch(&self, asked: &mut Option<Instant>, guard: &AddressGuard) {
         if self.given.1 || asked.is_some_and(|asked| asked.elapsed() < ASK_AGAIN) {
             return;
         }
-        match fetch::keys(&self.issuer, self.jwks_uri.as_deref()).await {
+        match fetch::keys(&self.issuer, self.jwks_uri.as_deref(), guard).await {
             Ok(keys) => {
+                keys.log_unread(&self.issuer, self.fetched.load().as_ref().map(|previous| &*previous.keys));
                 self.fetched.store(Some(Arc::new(FetchedKeys { keys: Arc::new(keys), at: Instant::now() })));
             }
             Err(why) => tracing::warn!(issuer = self.issuer, "the keys of an issuer of tokens cannot be read: {why}"),

@@ -6,8 +6,10 @@ mod claims;
 mod fetch;
 mod issuer_keys;
 mod key_set;
+mod review_queue;
 mod token_review;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -27,6 +29,7 @@ use crate::domain::digest::sha256_hex;
 use crate::domain::identity::Identity;
 use crate::domain::plan::{AuthenticationPlan, JwtPlan};
 use crate::domain::ports::{ApiKey, Authenticate, Credential, Methods, Unproved};
+use crate::transport::outbound::AddressGuard;
 
 /// The longest token that is read, in bytes.
 const MAX_TOKEN: usize = 16 << 10;
@@ -53,7 +56,12 @@ struct Issuer {
 
 #[async_trait]
 impl Authenticate for Tokens {
-    async fn prove(&self, methods: &Methods, credential: Credential<'_>) -> Result<Arc<Identity>, Unproved> {
+    async fn prove(
+        &self,
+        methods: &Methods,
+        credential: Credential<'_>,
+        from: IpAddr,
+    ) -> Result<Arc<Identity>, Unproved> {
         let (Credential::Bearer(text) | Credential::ApiKey(text)) = credential;
         if text.len() > MAX_TOKEN {
             return Err(Unproved::Rejected(format!("it is longer than {MAX_TOKEN} bytes")));
@@ -61,7 +69,7 @@ impl Authenticate for Tokens {
         let are_bearers = methods.plan.api_keys.as_ref().is_some_and(|keys| keys.header.is_none());
         let unknown = match credential {
             Credential::Bearer(_) if methods.plan.jwt.is_empty() => UNKNOWN_KEY,
-            Credential::Bearer(token) => match self.token(&methods.plan, token).await? {
+            Credential::Bearer(token) => match self.token(methods, token).await? {
                 Recognized::As(identity) => return Ok(identity),
                 Recognized::Not(why) => why,
             },
@@ -71,7 +79,7 @@ impl Authenticate for Tokens {
         let known = may_be_key.then(|| api_key(&methods.api_keys, text)).flatten();
         match (known, &methods.plan.token_review, credential) {
             (Some(identity), ..) => Ok(identity),
-            (None, Some(plan), Credential::Bearer(token)) => self.reviews.review(plan, token).await,
+            (None, Some(plan), Credential::Bearer(token)) => self.reviews.review(plan, token, from).await,
             _ => Err(rejected(unknown)),
         }
     }
@@ -100,12 +108,14 @@ impl Tokens {
         Self { issuers: ArcSwap::default(), reviews: TokenReviews::new(client) }
     }
 
-    async fn token(&self, plan: &AuthenticationPlan, token: &str) -> Result<Recognized, Unproved> {
-        let methods = self.methods(plan);
+    async fn token(&self, methods: &Methods, token: &str) -> Result<Recognized, Unproved> {
+        let guard = AddressGuard { allowed: methods.allowed_addresses.clone() };
+        let methods = self.methods(&methods.plan);
         let digest = digest(token);
         if let Some(known) = methods.cache.find(&digest) {
             // Also has the keys fetched again, if that is due.
-            let keys = methods.issuers[known.issuer].keys.current(|_| true).await.map_err(Unproved::Unavailable)?;
+            let keys = methods.issuers[known.issuer].keys.current(&guard, |_| true).await;
+            let keys = keys.map_err(Unproved::Unavailable)?;
             if let Some(identity) = known.identity_by(&keys) {
                 return Ok(Recognized::As(identity));
             }
@@ -119,7 +129,7 @@ impl Tokens {
             return Ok(Recognized::Not("no issuer that is accepted here has issued it"));
         };
         let issuer = &methods.issuers[at];
-        let (identity, keys, until) = issuer.verify(token, &header).await?;
+        let (identity, keys, until) = issuer.verify(token, &header, &guard).await?;
         methods.cache.add(digest, at, &identity, keys, until);
         Ok(Recognized::As(identity))
     }
@@ -167,7 +177,12 @@ fn is_asymmetric(algorithm: &Algorithm) -> bool {
 impl Issuer {
     /// Checks a token of this issuer. Returns the identity that it proves, the keys by which it does, and the time until which
     /// it does, in Unix seconds.
-    async fn verify(&self, token: &str, header: &Header) -> Result<(Arc<Identity>, Arc<KeySet>, u64), Unproved> {
+    async fn verify(
+        &self,
+        token: &str,
+        header: &Header,
+        guard: &AddressGuard,
+    ) -> Result<(Arc<Identity>, Arc<KeySet>, u64), Unproved> {
         if !self.algorithms.contains(&header.alg) {
             return Err(Unproved::Rejected(format!("its algorithm {:?} is not accepted", header.alg)));
         }
@@ -178,8 +193,8 @@ impl Issuer {
             return Err(rejected("its `typ` is not that of an access token"));
         }
         let has_key = |keys: &KeySet| keys.find(header).is_some();
-        let keys = self.keys.current(has_key).await.map_err(Unproved::Unavailable)?;
-        let key = keys.find(header).ok_or_else(|| rejected("its issuer publishes no such key for it"))?;
+        let keys = self.keys.current(guard, has_key).await.map_err(Unproved::Unavailable)?;
+        let key = keys.find(header).ok_or_else(|| Unproved::Rejected(keys.lacks(header)))?;
         let claims = decode::<Map<String, Value>>(token, key, &self.validation(header.alg));
         let claims = claims.map_err(|error| Unproved::Rejected(why(&error)))?.claims;
         let until = claims.get("exp").and_then(Value::as_f64).unwrap_or_default();

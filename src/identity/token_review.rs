@@ -1,5 +1,6 @@
 //! Has the API server verify tokens of Kubernetes service accounts (authentication.k8s.io/v1, TokenReview).
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,17 +10,20 @@ use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, TokenRe
 use kube::api::{Api, PostParams};
 use kube::{Client, Error};
 use serde_json::{Map, Value};
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::cache::{TokenDigest, digest};
+use super::review_queue::ReviewQueue;
 use crate::domain::identity::{Identity, IdentityMethod};
+use crate::domain::network::network;
 use crate::domain::plan::TokenReviewPlan;
 use crate::domain::ports::Unproved;
 
 /// How long a review counts. A token that is revoked is accepted for that long.
 const KEPT: Duration = Duration::from_secs(10);
-/// The maximum number of reviews that are kept.
+/// How long a token that was accepted is reviewed before others.
+const RENEWED: Duration = Duration::from_secs(600);
+/// The maximum number of reviews that are kept: of accepted tokens, and of others. Anybody can send any number of the latter.
 const MAX_KEPT: usize = 1024;
 /// The maximum number of reviews at the same time.
 const MAX_ASKED: usize = 8;
@@ -32,18 +36,23 @@ type Outcome = Result<Arc<Identity>, Unproved>;
 
 pub(super) struct TokenReviews {
     client: Option<Client>,
-    /// The newest reviews, by the digests of audiences and token.
-    kept: DashMap<TokenDigest, (Instant, Outcome)>,
-    asked: Semaphore,
+    /// The newest reviews of tokens that were accepted, by the digests of audiences and token.
+    accepted: Kept<Arc<Identity>>,
+    /// The newest reviews of others.
+    refused: Kept<Unproved>,
+    queue: Arc<ReviewQueue>,
 }
+
+type Kept<T> = DashMap<TokenDigest, (Instant, T)>;
 
 impl TokenReviews {
     pub(super) fn new(client: Option<Client>) -> Self {
-        Self { client, kept: DashMap::new(), asked: Semaphore::new(MAX_ASKED) }
+        Self { client, accepted: DashMap::new(), refused: DashMap::new(), queue: ReviewQueue::new(MAX_ASKED) }
     }
 
-    /// Returns the identity that a token of a service account proves. Other tokens are not sent to the API server.
-    pub(super) async fn review(&self, plan: &TokenReviewPlan, token: &str) -> Outcome {
+    /// Returns the identity that a token of a service account proves, which a client at this address has sent. Other tokens are
+    /// not sent to the API server.
+    pub(super) async fn review(&self, plan: &TokenReviewPlan, token: &str, from: IpAddr) -> Outcome {
         let claims = dangerous::insecure_decode::<Map<String, Value>>(token).ok().map(|decoded| decoded.claims);
         let subject = claims.as_ref().and_then(|claims| claims.get("sub")).and_then(Value::as_str);
         if !subject.is_some_and(|subject| subject.starts_with(ACCOUNT)) {
@@ -53,36 +62,53 @@ impl TokenReviews {
             return Err(rejected("only a gateway in a cluster can have tokens of service accounts reviewed"));
         };
         let key = digest(&format!("{:?} {token}", plan.audiences));
-        let known = self.kept.get(&key).filter(|known| known.0.elapsed() < KEPT).map(|known| known.1.clone());
-        if let Some(known) = known {
-            return known;
+        if let Some(identity) = find(&self.accepted, &key) {
+            return Ok(identity);
         }
-        let asked = tokio::time::timeout(ANSWER, self.ask(client, plan, token)).await;
+        if let Some(why) = find(&self.refused, &key) {
+            return Err(why);
+        }
+        let renews = self.accepted.contains_key(&key);
+        let asked = async {
+            let place = self.queue.place(network(from), renews).await;
+            let _place = place.ok_or_else(|| unavailable("too many tokens wait for a review".to_owned()))?;
+            ask(client, plan, token).await
+        };
+        let asked = tokio::time::timeout(ANSWER, asked).await;
         let outcome = asked.unwrap_or_else(|_| Err(unavailable("it does not answer in time".to_owned())))?;
-        self.keep(key, outcome.clone());
-        outcome
-    }
-
-    /// Asks the API server. The outer error says that there is no review.
-    async fn ask(&self, client: &Client, plan: &TokenReviewPlan, token: &str) -> Result<Outcome, Unproved> {
-        let _permit = self.asked.acquire().await.map_err(|_| unavailable("the gateway ends".to_owned()))?;
-        let audiences = Some(plan.audiences.clone()).filter(|audiences| !audiences.is_empty());
-        let spec = TokenReviewSpec { audiences, token: Some(token.to_owned()) };
-        let review = TokenReview { spec, ..TokenReview::default() };
-        let reviewed = Api::<TokenReview>::all(client.clone()).create(&PostParams::default(), &review).await;
-        Ok(identity(plan, reviewed.map_err(|error| unreviewed(&error))?.status.unwrap_or_default()))
-    }
-
-    /// Keeps a review. If there is no room, removes those that count no longer, or all.
-    fn keep(&self, key: TokenDigest, outcome: Outcome) {
-        if self.kept.len() >= MAX_KEPT {
-            self.kept.retain(|_, known| known.0.elapsed() < KEPT);
-            if self.kept.len() >= MAX_KEPT {
-                self.kept.clear();
+        match &outcome {
+            Ok(identity) => keep(&self.accepted, key, Arc::clone(identity), RENEWED),
+            Err(why) => {
+                self.accepted.remove(&key);
+                keep(&self.refused, key, why.clone(), KEPT);
             }
         }
-        self.kept.insert(key, (Instant::now(), outcome));
+        outcome
     }
+}
+
+/// Returns a review that counts.
+fn find<T: Clone>(kept: &Kept<T>, key: &TokenDigest) -> Option<T> {
+    kept.get(key).filter(|known| known.0.elapsed() < KEPT).map(|known| known.1.clone())
+}
+
+/// Keeps a review. If there is no room, removes those that are older than `longest`, then those that count no longer, or all.
+fn keep<T>(kept: &Kept<T>, key: TokenDigest, review: T, longest: Duration) {
+    for age in [longest, KEPT, Duration::ZERO] {
+        if kept.len() >= MAX_KEPT {
+            kept.retain(|_, known| known.0.elapsed() < age);
+        }
+    }
+    kept.insert(key, (Instant::now(), review));
+}
+
+/// Asks the API server. The outer error says that there is no review.
+async fn ask(client: &Client, plan: &TokenReviewPlan, token: &str) -> Result<Outcome, Unproved> {
+    let audiences = Some(plan.audiences.clone()).filter(|audiences| !audiences.is_empty());
+    let spec = TokenReviewSpec { audiences, token: Some(token.to_owned()) };
+    let review = TokenReview { spec, ..TokenReview::default() };
+    let reviewed = Api::<TokenReview>::all(client.clone()).create(&PostParams::default(), &review).await;
+    Ok(identity(plan, reviewed.map_err(|error| unreviewed(&error))?.status.unwrap_or_default()))
 }
 
 /// Returns the identity that a review has found.
@@ -121,4 +147,89 @@ fn rejected(why: &str) -> Unproved {
 
 fn unavailable(why: String) -> Unproved {
     Unproved::Unavailable(format!("the API server has not reviewed it: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use base64::Engine as _;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+    use http::{Request, Response};
+    use http_body_util::BodyExt;
+    use kube::client::Body;
+    use serde_json::json;
+
+    use super::*;
+
+    /// An API server that takes 20 ms, and accepts the accounts whose name begins with `real`. It counts its reviews.
+    fn api_server(asked: &Arc<AtomicUsize>) -> Client {
+        let asked = Arc::clone(asked);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            asked.fetch_add(1, Ordering::Relaxed);
+            async move {
+                let body = request.into_body().collect().await?.to_bytes();
+                let review: TokenReview = serde_json::from_slice(&body)?;
+                let claims: Map<String, Value> = dangerous::insecure_decode(review.spec.token.unwrap())?.claims;
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                let subject = claims["sub"].as_str().unwrap();
+                let status = json!({"authenticated": subject.contains(":real"), "user": {"username": subject}});
+                let answer = json!({"metadata": {}, "spec": {}, "status": status}).to_string();
+                Ok::<_, tower::BoxError>(Response::new(Body::from(answer.into_bytes())))
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    fn token(account: &str) -> String {
+        let part = |json: Value| URL_SAFE_NO_PAD.encode(json.to_string());
+        let subject = format!("{ACCOUNT}ns:{account}");
+        format!("{}.{}.", part(json!({"alg": "RS256"})), part(json!({"sub": subject})))
+    }
+
+    fn address(last: u8) -> IpAddr {
+        Ipv4Addr::new(10, 0, 0, last).into()
+    }
+
+    #[tokio::test]
+    async fn many_tokens_that_nobody_knows_keep_no_account_from_its_review() {
+        let asked = Arc::default();
+        let reviews = Arc::new(TokenReviews::new(Some(api_server(&asked))));
+        let plan = TokenReviewPlan { audiences: Vec::new() };
+        let review = async |account: &str, from: u8| reviews.review(&plan, &token(account), address(from)).await;
+        assert!(review("real-0", 1).await.is_ok());
+        // 1,000 connections of one address, each with one token after the other.
+        let attack = |at: usize| {
+            let (reviews, plan) = (Arc::clone(&reviews), plan.clone());
+            tokio::spawn(async move {
+                for round in 0.. {
+                    let outcome = reviews.review(&plan, &token(&format!("x{at}-{round}")), address(9)).await;
+                    assert!(outcome.is_err());
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            })
+        };
+        let attackers: Vec<_> = (0..1000).map(attack).collect();
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let soon = Duration::from_millis(1500);
+        for new in ["real-1", "real-2", "real-3"] {
+            let started = Instant::now();
+            assert!(review("real-0", 1).await.is_ok() && review(new, 2).await.is_ok());
+            assert!(started.elapsed() < soon, "{:?}", started.elapsed());
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+        // A renewal goes first, even if it comes from the address of the others.
+        reviews.accepted.alter_all(|_, (at, identity)| (at.checked_sub(KEPT).unwrap(), identity));
+        let (started, before) = (Instant::now(), asked.load(Ordering::Relaxed));
+        assert!(review("real-0", 9).await.is_ok() && started.elapsed() < soon, "{:?}", started.elapsed());
+        assert!(asked.load(Ordering::Relaxed) > before);
+        attackers.iter().for_each(tokio::task::JoinHandle::abort);
+        assert!(reviews.refused.len() <= MAX_KEPT && reviews.accepted.len() == 4);
+        // A review counts for as long as before, and not for each request.
+        let before = asked.load(Ordering::Relaxed);
+        assert!(review("real-0", 1).await.is_ok() && review("y", 1).await.is_err());
+        assert!(review("y", 1).await.is_err());
+        assert_eq!(asked.load(Ordering::Relaxed) - before, 1);
+    }
 }

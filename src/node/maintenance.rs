@@ -2,19 +2,24 @@
 //! workers that are no longer needed.
 
 use std::sync::{Arc, PoisonError, RwLock, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::metrics::{RecycleCause, SpawnCause};
 use super::pool::{PoolState, WorkerPool};
 use super::pools::Pools;
+use super::private::PrivateFolder;
 use super::seat::Seat;
 use super::starter::Starter;
 use super::worker::Disposition;
 use crate::domain::plugin::Failure;
 use crate::domain::reason::Reason;
 
+/// How often what killed gateways left is looked for.
+const SWEEP: Duration = Duration::from_secs(600);
+
 /// Maintains all pools periodically, until the starter is closed, or the starter or the pools are dropped.
 pub(super) async fn maintain(starter: Weak<Starter>, pools: Weak<RwLock<Pools>>) {
+    let mut swept = Instant::now();
     while let Some((closed, every)) = starter.upgrade().map(|s| (s.closed.clone(), s.lifetimes.maintained_every)) {
         tokio::select! {
             () = closed.cancelled() => return,
@@ -22,6 +27,11 @@ pub(super) async fn maintain(starter: Weak<Starter>, pools: Weak<RwLock<Pools>>)
         }
         let (Some(starter), Some(pools)) = (starter.upgrade(), pools.upgrade()) else { return };
         starter.measure();
+        if swept.elapsed() >= SWEEP {
+            swept = Instant::now();
+            // A gateway that was killed may never start again.
+            tokio::task::spawn_blocking(PrivateFolder::remove_stale);
+        }
         pools.read().unwrap_or_else(PoisonError::into_inner).each(WorkerPool::maintain);
     }
 }

@@ -1,18 +1,21 @@
 //! A private folder of this process among the system's temporary files.
 //!
 //! The folder stays locked while its [`PrivateFolder`] exists, and the system releases the lock however the process
-//! ends. So the next start recognizes and removes the folders of processes that were killed. systemd-tmpfiles does not
-//! touch locked folders either.
+//! ends. So the next start, or another gateway of the user that runs, recognizes and removes the folders of processes that were
+//! killed. systemd-tmpfiles does not touch locked folders either.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, Metadata};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The beginning of the names of private folders. A process id and a random word follow.
 const PREFIX: &str = "hawsepipe-plugins-";
 /// The maximum number of entries of the temporary folder that are examined in search of private folders.
-const MAX_LOOKED_AT: usize = 10_000;
+const MAX_LOOKED_AT: usize = 100_000;
+/// How old a folder is whose process was killed before it had locked the folder. Each process does so at once.
+const NOT_LOCKED: Duration = Duration::from_secs(60);
 
 /// A folder that is removed with all its content on drop.
 #[derive(Debug)]
@@ -28,17 +31,22 @@ impl PrivateFolder {
     /// # Errors
     /// If the folder cannot be created or locked.
     pub fn create() -> io::Result<Self> {
+        Self::remove_stale();
+        Self::create_in(&std::env::temp_dir())
+    }
+
+    /// Removes what killed processes left in the system's temporary folder.
+    pub fn remove_stale() {
         let among = std::env::temp_dir();
         let removed = sweep(&among);
         if removed > 0 {
             tracing::info!(removed, folder = %among.display(), "folders of gateways that were killed are removed");
         }
-        Self::create_in(&among)
     }
 
     fn create_in(among: &Path) -> io::Result<Self> {
         let name = format!("{PREFIX}{}-{}", std::process::id(), uuid::Uuid::new_v4().simple());
-        // No gateway removes a folder whose name begins with a dot, so this one cannot be removed before it is locked.
+        // No gateway removes a new folder whose name begins with a dot, so this one cannot be removed before it is locked.
         let hidden = among.join(format!(".{name}"));
         DirBuilder::new().mode(0o700).create(&hidden)?;
         let lock = File::open(&hidden)?;
@@ -70,10 +78,19 @@ impl Drop for PrivateFolder {
 fn sweep(among: &Path) -> usize {
     let own = rustix::process::geteuid().as_raw();
     let entries = fs::read_dir(among).into_iter().flatten().take(MAX_LOOKED_AT).filter_map(Result::ok);
-    let named = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_private)).map(|entry| entry.path());
-    // Links and the folders of other users are left alone.
-    let ours = named.filter(|path| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir() && found.uid() == own));
-    ours.filter(|path| remove_stale(path).unwrap_or(false)).count()
+    let stale = entries.filter(|entry| {
+        let name = entry.file_name();
+        let name = name.to_str().unwrap_or_default();
+        let is_old =
+            |found: &Metadata| found.modified().is_ok_and(|at| at.elapsed().is_ok_and(|age| age >= NOT_LOCKED));
+        // Links and the folders of other users are left alone.
+        let is_ours =
+            |found: &Metadata| found.is_dir() && found.uid() == own && (!name.starts_with('.') || is_old(found));
+        is_private(name.trim_start_matches('.'))
+            && fs::symlink_metadata(entry.path()).is_ok_and(|found| is_ours(&found))
+            && remove_stale(&entry.path()).unwrap_or(false)
+    });
+    stale.count()
 }
 
 /// Whether [`PrivateFolder::create`] gives such names to folders.
@@ -113,7 +130,11 @@ mod tests {
         }
         std::os::unix::fs::symlink(&other, &link).unwrap();
         fs::write(&file, "").unwrap();
-        assert_eq!(sweep(&among), 1);
+        let [new, old] = ["5", "6"].map(|process| among.join(format!(".{PREFIX}{process}-{word}")));
+        [&new, &old].into_iter().for_each(|folder| fs::create_dir(folder).unwrap());
+        File::open(&old).unwrap().set_modified(std::time::SystemTime::now() - NOT_LOCKED).unwrap();
+        assert_eq!(sweep(&among), 2);
+        assert!(!old.exists() && new.exists(), "a process may be about to lock the new one");
         assert!(!stale.exists() && other.join("index.mjs").exists() && link.is_symlink() && file.exists());
         let path = held.path().to_owned();
         assert!(is_private(path.file_name().unwrap().to_str().unwrap()) && path.is_dir());

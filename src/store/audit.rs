@@ -173,6 +173,7 @@ impl AuditWriter {
     }
 
     async fn try_write(&mut self, rows: &[String]) -> Result<AuditHead, StoreError> {
+        self.connections.prepare().await?;
         if !self.is_certain {
             self.head = self.connections.audit_head(&self.head.chain).await?;
         }

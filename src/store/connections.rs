@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use sqlx::any::AnyPoolOptions;
 use sqlx::{AnyConnection, AnyPool, AssertSqlSafe, ConnectOptions, Connection, Row};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OnceCell};
 
 use super::error::StoreError;
-use super::file::{SqliteFile, settings};
+use super::file::{Checked, SqliteFile, check, settings};
 use super::insert::{Insert, Statement};
 use super::limits::STATEMENT;
 use super::migrations;
@@ -21,6 +21,8 @@ use crate::domain::history::{HistoryQuery, Position, RecordKind};
 const CONNECTIONS: u32 = 4;
 /// How long to wait for a connection.
 const CONNECT: Duration = Duration::from_secs(5);
+/// How long the check of a SQLite file for damage can take.
+const CHECK: Duration = Duration::from_secs(3);
 /// The size of a page of a SQLite file, in bytes.
 const PAGE: u64 = 4096;
 
@@ -33,6 +35,7 @@ pub(super) struct Connections {
     file: Mutex<Option<SqliteFile>>,
     /// The maximum number of pages of a SQLite file.
     max_pages: u64,
+    prepared: OnceCell<()>,
 }
 
 impl Connections {
@@ -56,12 +59,19 @@ impl Connections {
         });
         // Only a server can have closed a connection of the pool.
         let options = options.test_before_acquire(target.dialect() == Dialect::Postgres);
-        Ok(Self { pool: options.connect_lazy_with(target.options()?), target, file: Mutex::default(), max_pages })
+        let pool = options.connect_lazy_with(target.options()?);
+        Ok(Self { pool, target, file: Mutex::default(), max_pages, prepared: OnceCell::new() })
     }
 
-    /// Connects, and migrates the tables to the last version.
+    /// Connects, looks for damage, and migrates the tables to the last version. Does nothing if that was done.
     pub(super) async fn prepare(&self) -> Result<(), StoreError> {
-        migrate(&self.target, None).await.map(drop)
+        let prepare = || async { migrate(&self.target, None).await.map(drop) };
+        self.prepared.get_or_try_init(prepare).await.copied()
+    }
+
+    /// Whether [`Self::prepare`] has succeeded.
+    pub(super) fn is_prepared(&self) -> bool {
+        self.prepared.initialized()
     }
 
     pub(super) fn error(&self, why: &sqlx::Error) -> StoreError {
@@ -159,10 +169,11 @@ impl Connections {
 /// taken back.
 ///
 /// # Errors
-/// If the store cannot be reached, or a statement fails.
+/// If the store cannot be reached, its file is damaged, or a statement fails.
 pub async fn migrate(target: &StoreTarget, to: Option<i64>) -> Result<Vec<String>, StoreError> {
     sqlx::any::install_default_drivers();
     target.create()?;
+    look_for_damage(target).await?;
     let options = target.options()?;
     let connecting = tokio::time::timeout(CONNECT, options.connect()).await;
     let connecting = connecting.map_err(|_| StoreError::new(target, "no connection within 5 s"))?;
@@ -170,4 +181,25 @@ pub async fn migrate(target: &StoreTarget, to: Option<i64>) -> Result<Vec<String
     let done = migrations::migrate(&mut connection, target.dialect(), to).await;
     let closed = connection.close().await;
     done.and_then(|done| closed.map(|()| done)).map_err(|why| StoreError::of(target, &why))
+}
+
+async fn look_for_damage(target: &StoreTarget) -> Result<(), StoreError> {
+    let StoreTarget::Sqlite(path) = target else { return Ok(()) };
+    let path = path.clone();
+    let checked = tokio::task::spawn_blocking(move || check(&path, CHECK)).await;
+    match checked.map_err(|why| StoreError::new(target, &why))?.map_err(|why| StoreError::new(target, &why))? {
+        Checked::Whole => Ok(()),
+        Checked::InPart => {
+            tracing::info!("the store {target} was checked for damage in part, for {CHECK:?}: the file is large");
+            Ok(())
+        }
+        Checked::Damaged(why) => {
+            let why = why.split_whitespace().collect::<Vec<_>>().join(" ");
+            let message = format!(
+                "the file is damaged ({why}). Move it away, with the files of the same name that end in -wal and -shm: a new \
+                 store is created. `sqlite3 FILE .recover` reads what is left of the old one"
+            );
+            Err(StoreError::new(target, &message))
+        }
+    }
 }

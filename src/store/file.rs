@@ -2,8 +2,9 @@
 //! write. A call can wait for rows of the audit trail.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, Error, OpenFlags, params_from_iter};
+use rusqlite::{Connection, Error, ErrorCode, OpenFlags, params_from_iter};
 
 use super::insert::Insert;
 use super::limits::STATEMENT;
@@ -12,6 +13,39 @@ use super::limits::STATEMENT;
 /// transactions, but does not damage the file.
 pub(super) fn settings(max_pages: u64) -> String {
     format!("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA max_page_count = {max_pages}")
+}
+
+/// The number of instructions of SQLite after which a check looks at the time.
+const STEPS: i32 = 1000;
+
+/// What a check of a SQLite file has found.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Checked {
+    /// No damage.
+    Whole,
+    /// No damage in the part that was read within the limit.
+    InPart,
+    /// Damage, in the words of SQLite.
+    Damaged(String),
+}
+
+/// Looks for damage in a SQLite file: pages that other programs or a fault of the disk have changed. SQLite itself notices that
+/// only when it reads such a page, and until then adds rows that may be lost.
+pub(super) fn check(path: &Path, limit: Duration) -> Result<Checked, Error> {
+    let started = Instant::now();
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(limit)?;
+    connection.progress_handler(STEPS, Some(move || started.elapsed() >= limit))?;
+    match connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0)) {
+        Ok(found) if found == "ok" => Ok(Checked::Whole),
+        Ok(found) => Ok(Checked::Damaged(found)),
+        Err(why) => match why.sqlite_error_code() {
+            Some(ErrorCode::OperationInterrupted) => Ok(Checked::InPart),
+            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => Ok(Checked::Damaged(why.to_string())),
+            _ => Err(why),
+        },
+    }
 }
 
 /// A SQLite file that is open for writes.

@@ -108,6 +108,12 @@ impl Store {
         failed
     }
 
+    /// Whether the database `target` is in use and was reached.
+    pub fn has_reached(&self, target: &StoreTarget) -> bool {
+        let current = self.database.load();
+        current.as_ref().is_some_and(|it| it.connections.target == *target && it.connections.is_prepared())
+    }
+
     /// Writes the rows in the queue, and closes the database.
     pub async fn close(&self) {
         if let Some(database) = self.database.load_full() {
@@ -158,6 +164,10 @@ impl Records for Store {
 impl Audit for Store {
     fn is_open(&self) -> bool {
         self.database.load().is_some()
+    }
+
+    fn is_ready(&self) -> bool {
+        self.database.load().as_ref().is_some_and(|database| database.connections.is_prepared())
     }
 
     fn record(&self, row: AuditRow) {

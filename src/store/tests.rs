@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 
+use super::file::{Checked, check};
 use super::memory::MemoryRecords;
 use super::writer::gather;
 use super::*;
@@ -144,6 +145,33 @@ async fn texts_that_a_database_cannot_hold_or_match_are_no_trouble() {
     let filter = HistoryFilter { tool: vec!["a\0'b".into()], ..HistoryFilter::default() };
     assert_eq!(again.list(RecordKind::Calls, &query(filter, 1)).await.items.len(), 1);
     again.close().await;
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_refused_when_it_is_opened() {
+    let folder = std::env::temp_dir().join(format!("hawsepipe-store-{}", uuid::Uuid::new_v4().simple()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("a.db");
+    let target = StoreTarget::Sqlite(path.clone());
+    let store = Store::new(1000);
+    let limits = HistoryLimits { per_plugin: 1000, retention: Duration::from_hours(1_000_000), max_bytes: 8 << 20 };
+    store.follow(&limits, Some(target.clone())).unwrap();
+    (0..500).for_each(|at| store.call(CallRecord { request_id: at.to_string(), ..call() }));
+    store.close().await;
+    Store::check(&target).await.unwrap();
+    assert_eq!(check(&path, Duration::from_secs(9)).unwrap(), Checked::Whole);
+    assert_eq!(check(&path, Duration::ZERO).unwrap(), Checked::InPart);
+
+    let whole = std::fs::read(&path).unwrap();
+    assert!(whole.len() > 50 * 4096, "{}", whole.len());
+    for damaged in [8 * 4096..9 * 4096, 0..100] {
+        let mut bytes = whole.clone();
+        bytes[damaged.clone()].fill(0x5a);
+        std::fs::write(&path, bytes).unwrap();
+        let why = Store::check(&target).await.unwrap_err().to_string();
+        assert!(why.contains("the file is damaged (") && why.contains("Move it away"), "{damaged:?}: {why}");
+    }
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

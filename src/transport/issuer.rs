@@ -35,7 +35,7 @@ pub struct Metadata {
 ///
 /// # Errors
 /// The reason why there is none. It contains no query of a URL.
-pub async fn metadata(issuer: &str, guard: Option<&AddressGuard>) -> Result<Metadata, String> {
+pub async fn metadata(issuer: &str, guard: &AddressGuard) -> Result<Metadata, String> {
     let [first, second] = metadata_uris(issuer);
     let json = match get(&first, guard).await {
         Ok(json) => json,
@@ -68,10 +68,10 @@ fn metadata_uris(issuer: &str) -> [String; 2] {
 ///
 /// # Errors
 /// The reason why there is none. It contains no query of the URL.
-pub async fn get(url: &str, guard: Option<&AddressGuard>) -> Result<Bytes, String> {
+pub async fn get(url: &str, guard: &AddressGuard) -> Result<Bytes, String> {
     let mut request = Request::new(Full::<Bytes>::default());
     *request.method_mut() = Method::GET;
-    match exchange(url, request, guard).await? {
+    match exchange(url, request, Some(guard)).await? {
         (StatusCode::OK, body) => Ok(body),
         (status, _) => Err(format!("{}: the answer is {status}", place(url))),
     }

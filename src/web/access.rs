@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, header};
 
 use crate::domain::plan::ListenerPlan;
 
@@ -12,8 +12,9 @@ pub(super) type Turned = &'static str;
 
 /// Checks that `Host` names this listener: a loopback name, or one of its `hosts`. If the listener lists none, one of its
 /// `default_hosts` is accepted too, and any IP address if it is bound beyond loopback, because DNS rebinding works only
-/// with names.
+/// with names. A target in absolute form must name the same host: servers are to ignore `Host` then (RFC 9112, 3.2.2).
 pub(super) fn check_host(
+    target: &Uri,
     headers: &HeaderMap,
     hosts: &[String],
     default_hosts: &[String],
@@ -21,7 +22,11 @@ pub(super) fn check_host(
 ) -> Result<(), Turned> {
     let mut sent = headers.get_all(header::HOST).iter();
     let (Some(host), None) = (sent.next(), sent.next()) else { return Err("exactly one Host header is needed") };
-    let name = without_port(host.to_str().map_err(|_| "the Host header is not a name")?);
+    let host = host.to_str().map_err(|_| "the Host header is not a name")?;
+    if target.authority().is_some_and(|named| !named.as_str().eq_ignore_ascii_case(host)) {
+        return Err("the request target names another host than the Host header");
+    }
+    let name = without_port(host);
     let accepted = if hosts.is_empty() { default_hosts } else { hosts };
     if is_loopback(name) || accepted.iter().any(|known| matches_name(known, name)) {
         return Ok(());
@@ -62,7 +67,11 @@ pub(super) fn check_origin<'h>(
     headers: &'h HeaderMap,
     listener: &ListenerPlan,
 ) -> Result<Option<&'h HeaderValue>, Turned> {
-    let Some(origin) = headers.get(header::ORIGIN) else { return Ok(None) };
+    let mut sent = headers.get_all(header::ORIGIN).iter();
+    let Some(origin) = sent.next() else { return Ok(None) };
+    if sent.next().is_some() {
+        return Err("the request has several Origin headers: send one");
+    }
     let allowed = |known: &String| known.as_bytes() == origin.as_bytes();
     if listener.allowed_origins.iter().any(allowed) || is_own(headers, origin, listener) {
         return Ok(Some(origin));
@@ -125,7 +134,7 @@ mod tests {
     #[test]
     fn hosts() {
         let check = |host: &'static str, hosts: &[&str], bound: &str| {
-            check_host(&headers(host), &owned(hosts), &[], bound.parse().unwrap()).is_ok()
+            check_host(&Uri::default(), &headers(host), &owned(hosts), &[], bound.parse().unwrap()).is_ok()
         };
         let (loopback, all) = ("127.0.0.1:8080", "0.0.0.0:8080");
         for (host, hosts, bound, served) in [
@@ -147,7 +156,26 @@ mod tests {
         ] {
             assert_eq!(check(host, hosts, bound), served, "{host} {hosts:?} {bound}");
         }
-        assert!(check_host(&HeaderMap::new(), &[], &[], loopback.parse().unwrap()).is_err());
+        assert!(check_host(&Uri::default(), &HeaderMap::new(), &[], &[], loopback.parse().unwrap()).is_err());
+    }
+
+    #[test]
+    fn a_target_names_the_host_of_the_header_or_none() {
+        for (target, host, served) in [
+            ("/mcp", "localhost:8080", true),
+            ("http://localhost:8080/mcp", "localhost:8080", true),
+            ("http://LocalHost:8080/mcp", "localhost:8080", true),
+            ("https://mcp.example/mcp", "mcp.example", true),
+            ("http://evil.example/mcp", "localhost:8080", false),
+            ("http://localhost:8080/mcp", "mcp.example", false),
+            ("http://localhost:8081/mcp", "localhost:8080", false),
+            ("http://localhost:8080@evil.example/mcp", "localhost:8080", false),
+            ("http://evil.example/mcp", "evil.example", false),
+        ] {
+            let (target, bound) = (target.parse().unwrap(), "127.0.0.1:8080".parse().unwrap());
+            let checked = check_host(&target, &headers(host), &owned(&["mcp.example"]), &[], bound);
+            assert_eq!(checked.is_ok(), served, "{target} {host}");
+        }
     }
 
     #[test]
@@ -166,7 +194,8 @@ mod tests {
             ("a.example.com", &["mcp.example"], false),
             ("10.0.0.1:8080", &["mcp.example"], false),
         ] {
-            let checked = check_host(&headers(host), &owned(hosts), &owned(&defaults), "0.0.0.0:8080".parse().unwrap());
+            let bound = "0.0.0.0:8080".parse().unwrap();
+            let checked = check_host(&Uri::default(), &headers(host), &owned(hosts), &owned(&defaults), bound);
             assert_eq!(checked.is_ok(), served, "{host} {hosts:?}");
         }
     }
@@ -199,6 +228,8 @@ mod tests {
             let mut headers = headers(host);
             headers.insert(header::ORIGIN, HeaderValue::from_static(origin));
             assert_eq!(check_origin(&headers, &listener).is_ok(), is_own, "{host} {origin}");
+            headers.append(header::ORIGIN, HeaderValue::from_static(origin));
+            assert!(check_origin(&headers, &listener).is_err(), "{host} {origin} twice");
         }
     }
 }

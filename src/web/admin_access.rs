@@ -17,7 +17,7 @@ use super::admin_query::AdminError;
 use crate::domain::identity::{Identity, IdentityMethod};
 use crate::domain::ports::{Credential, Unproved};
 use crate::engine::Engine;
-use crate::transport::Peer;
+use crate::transport::{Peer, peer_address};
 
 /// Checks a bearer token. The error says why the token is not accepted, and does not contain any part of the token.
 pub type CheckToken = Arc<dyn Fn(String) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
@@ -49,7 +49,7 @@ async fn admit(parts: &Parts, access: &AdminAccess) -> Result<(), Response> {
     if OPEN.contains(&parts.uri.path()) {
         // Prevents a web page from reading the open paths through DNS rebinding.
         if peer.is_some_and(Peer::is_here) {
-            check_host(&parts.headers).map_err(forbidden)?;
+            check_host(parts).map_err(forbidden)?;
         }
     } else {
         admit_peer(peer, parts, access).await?;
@@ -66,7 +66,7 @@ async fn admit_peer(peer: Option<&Peer>, parts: &Parts, access: &AdminAccess) ->
     let (headers, snapshot) = (&parts.headers, access.engine.snapshot());
     let authenticates = snapshot.plan().gateway.admin_authentication;
     if !authenticates && peer.is_some_and(Peer::is_here) {
-        return check_host(headers).map_err(forbidden);
+        return check_host(parts).map_err(forbidden);
     }
     if !authenticates && access.check.is_none() {
         return Err(unauthorized("only programs on this machine are served"));
@@ -80,8 +80,8 @@ async fn admit_peer(peer: Option<&Peer>, parts: &Parts, access: &AdminAccess) ->
         Ok(()) if parts.uri.path() == REPORT => Ok(()),
         Ok(()) => Err(forbidden(&format!("the operator's token admits to {REPORT} alone"))),
         Err(_) if authenticates => {
-            let credentials = access.engine.credentials();
-            let proved = credentials.prove(&snapshot.linked.admin_methods, Credential::Bearer(token)).await;
+            let (credentials, from) = (access.engine.credentials(), peer_address(&parts.extensions));
+            let proved = credentials.prove(&snapshot.linked.admin_methods, Credential::Bearer(token), from).await;
             let namespace = &snapshot.plan().gateway.key.namespace;
             match proved.map(|identity| foreign(&identity, namespace)) {
                 Ok(None) => Ok(()),
@@ -117,9 +117,9 @@ fn not_accepted(why: &str) -> Response {
 }
 
 /// Whether `Host` names this machine.
-fn check_host(headers: &HeaderMap) -> Result<(), access::Turned> {
+fn check_host(parts: &Parts) -> Result<(), access::Turned> {
     let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
-    access::check_host(headers, &[], &[], loopback)
+    access::check_host(&parts.uri, &parts.headers, &[], &[], loopback)
 }
 
 /// Returns the token of the only `Authorization: Bearer` (RFC 6750).

@@ -1,5 +1,6 @@
 //! Determines who sent a request, before its body is read (MCP 2026-07-28, authorization; RFC 6750).
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -53,13 +54,13 @@ impl Unknown {
 }
 
 /// Returns the identity of the client that sent a request, or the response that refuses the request. `methods` are those of
-/// the gateway, with their keys.
+/// the gateway, with their keys. `from` is the address of the client.
 pub(super) async fn authenticate(
     credentials: &dyn Authenticate,
     gateway: &GatewayPlan,
     methods: &Methods,
-    headers: &HeaderMap,
-    query: Option<&str>,
+    (headers, query): (&HeaderMap, Option<&str>),
+    from: IpAddr,
 ) -> Result<Arc<Identity>, Box<Unknown>> {
     let refused = |status, code: Code, why: &str| {
         let reason = if status == StatusCode::SERVICE_UNAVAILABLE { "Unavailable" } else { code.reason() };
@@ -83,7 +84,7 @@ pub(super) async fn authenticate(
         Err(why) => return refused(StatusCode::UNAUTHORIZED, Code::InvalidRequest, why),
     };
     let name = if matches!(credential, Credential::ApiKey(_)) { "API key" } else { "token" };
-    match credentials.prove(methods, credential).await {
+    match credentials.prove(methods, credential, from).await {
         Ok(identity) => Ok(identity),
         Err(Unproved::Rejected(why)) => {
             let why = format!("the {name} is not accepted: {why}");

@@ -2,13 +2,14 @@
 //! eras.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::BoxError;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use hyper::service::Service;
 use tokio_util::sync::CancellationToken;
@@ -130,7 +131,7 @@ async fn answer_client(gate: &Arc<ListenerContext>, request: Request) -> Respons
     if let Some(health) = health(gate, &request) {
         return health;
     }
-    let origin = match check_sender(gate, request.headers()) {
+    let origin = match check_sender(gate, request.uri(), request.headers()) {
         Ok(origin) => origin,
         Err((status, why)) => return refuse(status, why),
     };
@@ -156,6 +157,7 @@ fn health(gate: &ListenerContext, request: &Request) -> Option<Response> {
 /// Returns the origin of the web page that may read the answer, `None` if the request does not come from a page.
 fn check_sender(
     gate: &ListenerContext,
+    target: &Uri,
     headers: &HeaderMap,
 ) -> Result<Option<HeaderValue>, (StatusCode, &'static str)> {
     let snapshot = gate.engine.snapshot();
@@ -163,7 +165,8 @@ fn check_sender(
         return Err((StatusCode::SERVICE_UNAVAILABLE, NO_LISTENER));
     };
     let forbidden = |why| (StatusCode::FORBIDDEN, why);
-    access::check_host(headers, &listener.hosts, &listener.default_hosts, gate.listener.bound).map_err(forbidden)?;
+    let (hosts, default_hosts) = (&listener.hosts, &listener.default_hosts);
+    access::check_host(target, headers, hosts, default_hosts, gate.listener.bound).map_err(forbidden)?;
     access::check_origin(headers, listener).map(|origin| origin.cloned()).map_err(forbidden)
 }
 
@@ -189,11 +192,12 @@ async fn serve(gate: &Arc<ListenerContext>, mut request: Request) -> Response {
         (None, None) => return refuse(StatusCode::NOT_FOUND, format!("MCP is spoken at {}", listener.path)),
         (None, Some(endpoint)) => endpoint,
     };
-    let (headers, query) = (request.headers(), request.uri().query());
+    let sent = (request.headers(), request.uri().query());
+    let address = peer_address(request.extensions());
     let identity = match request.extensions().get().map(SentRequest::identity) {
         // The replica that forwards the request has checked who sent it.
         Some(identity) => Arc::new(identity),
-        None => match identify(gate, &snapshot, &listener.name, headers, query).await {
+        None => match identify(gate, &snapshot, &listener.name, sent, address).await {
             Ok(identity) => identity,
             Err(refusal) => return refusal,
         },
@@ -203,23 +207,23 @@ async fn serve(gate: &Arc<ListenerContext>, mut request: Request) -> Response {
         return refuse(StatusCode::NOT_FOUND, format!("there is no upstream {} here", Quoted(name, 253)));
     }
     let token = proved_token(request.headers(), &identity);
-    let (address, limit) = (peer_address(request.extensions()), plan.gateway.limits.max_request_size);
+    let limit = plan.gateway.limits.max_request_size;
     drop(snapshot);
     let mut response = dispatch(gate, endpoint, request, limit, Requester { address, identity, token }).await;
     ask_for_scopes(&gate.engine.snapshot().plan().gateway, &mut response);
     response
 }
 
-/// Returns the identity of the client that sent a request with these headers and this query to the listener.
+/// Returns the identity of the client at an address that sent a request with these headers and this query to the listener.
 async fn identify(
     gate: &ListenerContext,
     snapshot: &Snapshot,
     listener: &str,
-    headers: &HeaderMap,
-    query: Option<&str>,
+    sent: (&HeaderMap, Option<&str>),
+    address: IpAddr,
 ) -> Result<Arc<Identity>, Response> {
     let (gateway, methods, metrics) = (&snapshot.plan().gateway, &snapshot.linked.methods, gate.engine.metrics());
-    let identity = authenticate(gate.engine.credentials(), gateway, methods, headers, query).await;
+    let identity = authenticate(gate.engine.credentials(), gateway, methods, sent, address).await;
     let identity = identity.map_err(|unknown| unknown.counted(metrics, listener))?;
     if gateway.authenticates() {
         metrics.access.accepted(listener, identity.method.as_str());

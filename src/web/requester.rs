@@ -38,8 +38,37 @@ impl Requester {
 
     fn lifetime(&self) -> Duration {
         let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
-        let expires = self.identity.claims.get("exp").and_then(serde_json::Value::as_u64);
-        let left = expires.map_or(LONGEST, |expires| Duration::from_secs(expires).saturating_sub(now));
+        // The time can have a fraction (RFC 7519, 2, NumericDate).
+        let expires = self.identity.claims.get("exp").and_then(serde_json::Value::as_f64);
+        let expires = expires.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let left = expires.map_or(LONGEST, |expires| expires.saturating_sub(now));
         left.clamp(SHORTEST, LONGEST)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::domain::identity::IdentityMethod;
+
+    #[test]
+    fn a_stream_lasts_as_long_as_the_token_of_its_client() {
+        let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
+        for (expires, least, most) in [
+            (json!(now + 60), 58, 60),
+            (json!(now as f64 + 60.5), 58, 61),
+            (json!(now as f64 - 60.5), 5, 5),
+            (json!(now + 86_400), 3600, 3600),
+            (json!(1e300), 3600, 3600),
+            (json!(null), 3600, 3600),
+        ] {
+            let mut identity = Identity::new(IdentityMethod::Jwt, "i", "ann".into()).unwrap();
+            identity.claims.insert("exp".into(), expires.clone());
+            let requester = Requester { address: [127, 0, 0, 1].into(), identity: Arc::new(identity), token: None };
+            let lifetime = requester.lifetime().as_secs();
+            assert!((least..=most).contains(&lifetime), "{expires}: {lifetime}");
+        }
     }
 }

@@ -87,6 +87,51 @@ fn table_of(condition: &str) -> BTreeSet<String> {
     first.map(|(word, _)| word.to_owned()).collect()
 }
 
+/// The kinds by their letters in the tables, and the files that find Problems of their objects.
+const KINDS: [(&str, &[&str]); 6] = [
+    ("G", &["compile/gateway.rs", "compile/access.rs", "lower/gateway.rs", "lower/access.rs"]),
+    ("U", &["compile/upstreams.rs", "lower/upstream.rs", "lower/tools.rs", "lower/managed.rs"]),
+    (
+        "P",
+        &["compile/plugins.rs", "compile/plugin_code.rs", "compile/exports.rs", "compile/images.rs", "lower/plugin.rs"],
+    ),
+    ("C", &["compile/chains.rs", "compile/resolve.rs", "lower/chain.rs"]),
+    ("S", &["compile/sections.rs", "lower/section.rs"]),
+    ("T", &["compile/pipelines.rs", "lower/pipeline.rs"]),
+];
+
+#[test]
+fn each_reason_has_every_kind_whose_objects_can_have_it() {
+    let page = std::fs::read_to_string(super::root().join("docs/operations.md")).unwrap();
+    let section = page.split("\n## Conditions\n").nth(1).and_then(|rest| rest.split("\n## ").next()).unwrap();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | ")).collect::<Vec<_>>();
+    for (kind, files) in KINDS {
+        let of =
+            |file: &&str| code(&format!("src/{}{file}", if file.starts_with("lower") { "api/" } else { "config/" }));
+        let code: String = files.iter().map(of).collect();
+        let found: BTreeSet<_> = reasons().into_iter().filter(|reason| names(&code, reason)).collect();
+        assert!(!found.is_empty(), "{kind}: no reason is found in {files:?}");
+        for reason in found {
+            let mut of_it = rows.iter().filter(|(word, _)| *word == reason).peekable();
+            let has_kind = |(_, rest): &(&str, &str)| {
+                let kinds = rest.split(" |").next().unwrap_or_default();
+                kinds == "all" || kinds.split(", ").any(|known| known == kind)
+            };
+            assert!(of_it.peek().is_none() || of_it.any(has_kind), "the rows of {reason} lack the kind {kind}");
+        }
+    }
+}
+
+#[test]
+fn each_dashboard_is_listed() {
+    let page = std::fs::read_to_string(super::root().join("docs/operations.md")).unwrap();
+    let files = std::fs::read_dir(super::root().join("charts/hawsepipe/dashboards")).unwrap();
+    let files: Vec<_> = files.filter_map(|file| file.ok()?.file_name().into_string().ok()).collect();
+    let mut boards = files.iter().filter(|name| name.ends_with(".json")).peekable();
+    assert!(boards.peek().is_some());
+    boards.for_each(|name| assert!(page.contains(&format!("| `{name}` |")), "{name} is not listed"));
+}
+
 #[test]
 fn each_reason_is_in_the_table_of_its_condition() {
     const CONDITIONS: &str = "src/controller/status/conditions.rs";

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::shared::KeyRef;
-use crate::api::values::{FreeObject, HTTP_URL, Quantity};
+use crate::api::values::{FreeObject, HOST_PORT, HTTP_URL, Quantity};
 
 /// A language model that plugins and pipelines use under the name of a role.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -88,6 +88,11 @@ pub struct EmbeddedStore {
 pub struct PostgresStore {
     /// Secret key that holds the URL of the database, password included: `postgres://USER:PASSWORD@HOST/DATABASE`.
     pub url_secret_ref: KeyRef,
+    /// Address of the database, as `host:port`, to which the gateway's NetworkPolicy allows its pods to connect: the operator
+    /// does not read the URL. Default: none, and the database is not reached if the cluster enforces NetworkPolicies, unless
+    /// another policy allows it.
+    #[schemars(length(max = 260), regex(pattern = HOST_PORT))]
+    pub address: Option<String>,
 }
 
 /// Whether the arguments and answers of calls are kept: `None` keeps none, `Redacted` keeps them after redaction.

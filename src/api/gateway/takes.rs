@@ -33,8 +33,9 @@ pub struct TakesUpstreams {
     /// Whether clients see tools whose input schemas are not valid: `LeaveOut` or `Offer`. Providers of models reject a
     /// whole request for one such tool. Default: LeaveOut.
     pub invalid_tools: Option<InvalidTools>,
-    /// IP addresses that upstreams at URLs and their token endpoints may have although they are link-local, or those of the
-    /// metadata service of a cloud or of the API server of the cluster. Default: none, and such upstreams are not reached.
+    /// IP addresses that upstreams at URLs, their token endpoints, and issuers of clients' tokens may have although they are
+    /// link-local, or those of the metadata service of a cloud or of the API server of the cluster. Default: none, and such
+    /// servers are not reached.
     #[schemars(length(max = 32), inner(length(max = 45), regex(pattern = IP_ADDRESS)))]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub allowed_addresses: Option<Vec<String>>,

@@ -17,7 +17,7 @@ use crate::api::gateway::records::{
 };
 use crate::api::gateway::runtime::{self as api, Discovery, GatewayLimits, GatewayPlugins};
 use crate::api::gateway::takes::{InvalidTools, Prefix, TakesUpstreams, ToolDiscovery};
-use crate::api::gateway::{MCPGateway, MCPGatewaySpec, StopMode};
+use crate::api::gateway::{MCPGateway, MCPGatewaySpec, NetworkPolicy, StopMode};
 use crate::api::shared::{FromNamespaces, Selector};
 use crate::api::values::{Quantity, Size};
 use crate::config::input::{GatewayInput, Takes};
@@ -315,6 +315,14 @@ fn note_cluster(spec: &MCPGatewaySpec, listeners: &[ListenerPlan], place: Manife
     findings.served_in_cluster(spec.admin.as_ref().is_some_and(|a| a.port.is_some()), "spec.admin.port");
     let mounted = spec.plugins.as_ref().is_some_and(|p| p.plugin_dir_from.is_some());
     findings.served_in_cluster(mounted, "spec.plugins.pluginDirFrom");
+    let postgres = spec.history.as_ref().and_then(|history| history.store.as_ref()?.postgres.as_ref());
+    findings.served_in_cluster(postgres.is_some_and(|it| it.address.is_some()), "spec.history.store.postgres.address");
+    let is_closed = matches!(place, ManifestSource::Cluster { .. }) && spec.network_policy != Some(NetworkPolicy::None);
+    if is_closed && postgres.is_some_and(|it| it.address.is_none()) {
+        let message = "the NetworkPolicy of the gateway's pods does not allow connections to the database: write its HOST:PORT \
+                       into address, or set spec.networkPolicy to None and write a policy of your own";
+        findings.ineffective("spec.history.store.postgres", message.to_owned());
+    }
     let sealed = spec.sessions.as_ref().is_some_and(|s| s.sealing_key_secret_ref.is_some());
     findings.served_in_cluster(sealed, "spec.sessions.sealingKeySecretRef");
 }

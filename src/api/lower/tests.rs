@@ -359,6 +359,25 @@ fn a_cluster_serves_other_upstreams_than_a_folder() {
 }
 
 #[test]
+fn a_database_that_the_network_policy_cuts_off_is_a_problem() {
+    let of = |postgres: &Value, policy: Option<&str>| {
+        let store = json!({"store": {"postgres": postgres}});
+        let spec = json!({"authentication": {"anonymous": {}}, "history": store, "networkPolicy": policy});
+        let told = |place| said(&gateway(&object(spec.clone()), place).1);
+        (told(CLUSTER), told(FILE()))
+    };
+    let without = json!({"urlSecretRef": {"name": "s", "key": "url"}});
+    let with = json!({"urlSecretRef": {"name": "s", "key": "url"}, "address": "db.data.svc:5432"});
+    let told = "InvalidConfig spec.history.store.postgres";
+    assert_eq!(of(&without, None).0, [told]);
+    assert_eq!(of(&without, Some("Managed")).0, [told]);
+    assert_eq!(of(&without, Some("None")).0, [""; 0]);
+    assert_eq!(of(&with, None).0, [""; 0]);
+    assert_eq!(of(&without, None).1, [""; 0], "a standalone gateway has no NetworkPolicy");
+    assert_eq!(of(&with, None).1, ["ClusterOnly spec.history.store.postgres.address"]);
+}
+
+#[test]
 fn an_object_that_is_not_valid_says_whether_it_is_off_or_says_nothing() {
     let off = |kind: Kind, spec: Value| {
         let id = ObjectId::new(kind, ObjectKey::new("ns", "x"));

@@ -21,7 +21,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 
 pub(super) use self::input::{WorkloadInput, listeners};
 pub(super) use self::network_policy::{
-    FindService, NAMESPACE_NAME, NetworkTarget, Peers, Port, Resolver, dns, ports, proxies, rules, targets,
+    FindService, NAMESPACE_NAME, NetworkTarget, Peers, Port, Resolver, dns, of_spec, ports, rules, targets,
 };
 pub(super) use self::route::{HTTPRoute, without_timeouts};
 pub(super) use self::service::addresses;

@@ -10,7 +10,7 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use serde_json::{Value, json};
 
 use self::target::Peer;
-pub(in crate::controller) use self::target::{FindService, NetworkTarget, Peers, Port, Resolver, proxies, targets};
+pub(in crate::controller) use self::target::{FindService, NetworkTarget, Peers, Port, Resolver, of_spec, targets};
 use super::input::WorkloadInput;
 use crate::controller::GATEWAY_LABEL;
 use crate::controller::manifest::Manifest;

@@ -44,7 +44,9 @@ pub(crate) fn methods(plan: &Plan, secrets: &impl Secrets) -> (Methods, Vec<Prob
         Problem::error(why.reason(), object.clone(), field, message)
     };
     let api_keys = found.keys.into_iter().map(|(digest, (_, identity))| ApiKey { digest, identity }).collect();
-    (Methods { plan: authentication.clone(), api_keys }, found.faults.into_iter().map(problem).collect())
+    let allowed_addresses = plan.gateway.allowed_addresses.clone();
+    let methods = Methods { plan: authentication.clone(), api_keys, allowed_addresses };
+    (methods, found.faults.into_iter().map(problem).collect())
 }
 
 /// Returns the methods of the admin API with its token, and the Problem of a token that cannot be accepted.
@@ -53,7 +55,7 @@ pub(super) fn admin_methods(plan: &Plan, secrets: &impl Secrets) -> (Methods, Op
     let api_keys = secret.as_ref().map(|_| ApiKeysPlan::default());
     let authentication =
         AuthenticationPlan { api_keys, token_review: token_review.clone(), ..AuthenticationPlan::default() };
-    let mut methods = Methods { plan: authentication, api_keys: Vec::new() };
+    let mut methods = Methods { plan: authentication, ..Methods::default() };
     let Some((secret, key)) = secret else { return (methods, None) };
     let place = format!("key {key:?} of Secret {secret}");
     let token = secrets.secret(secret, key).map_err(|why| (why, why.message(&place)));

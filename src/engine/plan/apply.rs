@@ -2,8 +2,10 @@
 
 use std::sync::{Arc, PoisonError, Weak};
 
+use super::kept_connections::keep_connections;
 use super::link::{Linked, link};
 use super::plugin_revisions::{FormChoice, WantedPlan};
+use super::secret_values::secret_states;
 use super::snapshot::Snapshot;
 use crate::domain::ids::ObjectKey;
 use crate::domain::item::ItemKind;
@@ -15,12 +17,15 @@ use crate::engine::Engine;
 impl Engine {
     /// Puts `plan` in force without waiting for plugins to load: until a plugin's new form is loaded, its previous form
     /// runs, or its entries wait. Running calls end on the plan that they began with. Plans are applied one at a time.
-    pub async fn apply(self: &Arc<Self>, plan: Plan, mut problems: Vec<Problem>, secrets: &impl Secrets) {
+    pub async fn apply(self: &Arc<Self>, mut plan: Plan, mut problems: Vec<Problem>, secrets: &impl Secrets) {
         let _one_at_a_time = self.applying.lock().await;
         let started = self.clock.monotonic();
         let previous = self.snapshot().plan().revision.clone();
-        let (linked, link_problems) = link(plan, &problems, secrets, &self.state.checks);
-        problems.extend(link_problems);
+        let states = secret_states(&plan, secrets);
+        let kept = keep_connections(&mut plan, &self.snapshot().linked.upstreams, secrets);
+        let (mut linked, link_problems) = link(plan, &problems, secrets, &self.state.checks);
+        linked.secrets = states;
+        problems.extend(kept.into_iter().chain(link_problems));
         let newest = self.newest(linked, problems, secrets);
         self.plugins.prepare(&newest.plugins(), &newest.linked.plan.gateway.runtime).await;
         let choice = self.choose(&newest);

@@ -12,7 +12,7 @@ pub(crate) use super::entries::{Globs, LinkedChain, LinkedEntry};
 use super::form::{FailedForm, StandIns};
 use super::linked_pipeline::LinkedPipeline;
 use super::listener_certificates::{ListenerCertificates, listener_certificates};
-use super::secret_values::{Fit, empty_values, put_in, secret_states, secret_values};
+use super::secret_values::{NamedValues, empty_values, field_of, fit, put_in, secret_states, secret_values};
 use crate::config::access::authorize::Rules;
 use crate::config::compile::merge_config;
 use crate::config::expr::Expression;
@@ -22,15 +22,13 @@ use crate::config::variables::OF_ENTRIES;
 use crate::domain::digest::revision;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::{
-    ChainPlan, EntryPlan, OAuthPlan, PhasePluginPlan, Plan, PluginPlan, Refusal, Runtime, ToolDiscovery, TransportPlan,
-    UpstreamPlan,
+    ChainPlan, EntryPlan, PhasePluginPlan, Plan, PluginPlan, Refusal, Runtime, ToolDiscovery, UpstreamPlan,
 };
 use crate::domain::plugin::Failure;
 use crate::domain::ports::{LinkedPlugin, Methods, Secrets};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::domain::report::SecretReport;
-use crate::domain::secret::header_value;
 use crate::domain::upstream::{Target, UpstreamTarget};
 use crate::domain::verdict::EntryRules;
 
@@ -129,27 +127,15 @@ fn link_upstream(
     room: &Arc<CheckRoom>,
     problems: &mut Vec<Problem>,
 ) -> LinkedUpstream {
-    let keys: Vec<_> = match upstream.pipeline() {
-        Some(_) => upstream.transport.values().cloned().collect(),
-        None => Vec::new(),
-    };
-    let (values, proofs, field) = match &upstream.transport {
-        TransportPlan::External { headers, tls, .. } => (&headers[..], &tls.values[..], "spec.external.headers"),
-        TransportPlan::Process { env, .. } => (&env[..], &[][..], "spec.process.env"),
-        TransportPlan::Pipeline(_) => (&keys[..], &[][..], "spec.models"),
-        TransportPlan::Plugin(_) | TransportPlan::None => (&[][..], &[][..], ""),
-    };
+    let NamedValues { values: named, proofs, field, are_headers } = NamedValues::of(&upstream.transport);
     let object = ObjectId::new(upstream.kind(), upstream.key.clone());
-    let are_headers = matches!(upstream.transport, TransportPlan::External { .. } | TransportPlan::Pipeline(_));
-    let fit: Fit = if are_headers { header_value } else { Ok };
-    let named = values;
-    let (values, missing) = put_in(named, secrets, fit);
-    let (tls, no_proof) = put_in(proofs, secrets, Ok);
+    let (values, missing) = put_in(&named, secrets, fit(are_headers));
+    let (tls, no_proof) = put_in(&proofs, secrets, Ok);
     for (missing, field) in [(&missing, field), (&no_proof, field_of(no_proof.as_ref()))] {
         problems.extend(missing.iter().map(|it| Problem::error(it.reason, object.clone(), field, &it.message)));
     }
     if are_headers {
-        let empty = empty_values(named, &values);
+        let empty = empty_values(&named, &values);
         let warning = |message| Problem::warning(Reason::InvalidSecret, object.clone(), field, message);
         problems.extend(empty.map(warning));
     }
@@ -168,12 +154,6 @@ fn link_upstream(
         refusing: upstream.refusing.clone().or(missing).or(no_proof),
         checks: CheckPlaces::new(room),
     }
-}
-
-/// Returns the field of what lacks of the certificates and the client secret of an upstream.
-fn field_of(missing: Option<&Refusal>) -> &'static str {
-    let is_secret = missing.is_some_and(|it| it.message.starts_with(OAuthPlan::SECRET));
-    if is_secret { "spec.external.oauth" } else { "spec.external.tls" }
 }
 
 /// Why a plugin cannot be linked.

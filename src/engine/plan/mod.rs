@@ -9,6 +9,7 @@ mod derived_annotations;
 pub(crate) mod entries;
 pub(crate) mod filtered;
 pub(crate) mod form;
+mod kept_connections;
 pub(crate) mod link;
 pub(crate) mod linked_item;
 pub(crate) mod linked_pipeline;

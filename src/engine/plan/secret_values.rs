@@ -1,11 +1,12 @@
 //! Values that plugins and upstreams are given: those of Secrets and of the gateway's environment are put in, and the state of
 //! each key of a Secret is told.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::api_keys::written;
 use crate::domain::ids::ObjectKey;
-use crate::domain::plan::{NamedValue, Plan, Refusal, TransportPlan, ValueSource};
+use crate::domain::plan::{NamedValue, OAuthPlan, Plan, Refusal, TransportPlan, ValueSource};
 use crate::domain::ports::Secrets;
 use crate::domain::report::{SecretReport, SecretState};
 use crate::domain::secret::{NoSecret, SecretText, header_value, secret_uses};
@@ -41,6 +42,56 @@ pub(super) fn put_in(
         }
     }
     (known, missing)
+}
+
+/// The values that a transport names.
+pub(super) struct NamedValues<'t> {
+    pub(super) values: Cow<'t, [NamedValue]>,
+    /// Certificates, and the secret of a client of OAuth.
+    pub(super) proofs: Cow<'t, [NamedValue]>,
+    /// The field of `values`.
+    pub(super) field: &'static str,
+    pub(super) are_headers: bool,
+}
+
+impl<'t> NamedValues<'t> {
+    pub(super) fn of(transport: &'t TransportPlan) -> Self {
+        let none: &[NamedValue] = &[];
+        let (values, proofs, field) = match transport {
+            TransportPlan::External { headers, tls, .. } => {
+                (headers.into(), tls.values.as_slice().into(), "spec.external.headers")
+            }
+            TransportPlan::Process { env, .. } => (env.into(), none.into(), "spec.process.env"),
+            TransportPlan::Pipeline(_) => {
+                (transport.values().cloned().collect::<Vec<_>>().into(), none.into(), "spec.models")
+            }
+            TransportPlan::Plugin(_) | TransportPlan::None => (none.into(), none.into(), ""),
+        };
+        let are_headers = matches!(transport, TransportPlan::External { .. } | TransportPlan::Pipeline(_));
+        Self { values, proofs, field, are_headers }
+    }
+}
+
+/// Returns how values fit: those of headers have no control characters.
+pub(super) fn fit(are_headers: bool) -> Fit {
+    if are_headers { header_value } else { Ok }
+}
+
+/// Returns why the first value that a transport needs is not there, and its field.
+pub(super) fn missing_value(transport: &TransportPlan, secrets: &impl Secrets) -> Option<(Refusal, &'static str)> {
+    let NamedValues { values, proofs, field, are_headers } = NamedValues::of(transport);
+    let missing = put_in(&values, secrets, fit(are_headers)).1.map(|missing| (missing, field));
+    missing.or_else(|| {
+        let missing = put_in(&proofs, secrets, Ok).1?;
+        let field = field_of(Some(&missing));
+        Some((missing, field))
+    })
+}
+
+/// Returns the field of what lacks of the certificates and the client secret of an upstream.
+pub(super) fn field_of(missing: Option<&Refusal>) -> &'static str {
+    let is_secret = missing.is_some_and(|it| it.message.starts_with(OAuthPlan::SECRET));
+    if is_secret { "spec.external.oauth" } else { "spec.external.tls" }
 }
 
 /// Says where a value is.

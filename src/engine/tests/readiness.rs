@@ -1,6 +1,9 @@
 //! When this process is ready for calls.
 
 use super::*;
+use crate::config::compile::tests::gateway as gateway_of;
+use crate::domain::audit::{AuditError, AuditMode, AuditRow, AuditTotals};
+use crate::domain::ports::Audit;
 use crate::engine::NotReady;
 
 /// An engine with a plan whose plugin is being loaded.
@@ -74,4 +77,45 @@ async fn a_new_form_is_not_waited_for_while_an_older_one_runs() {
     apply(&engine, &inputs).await;
     assert_eq!(engine.readiness(), Ok(()));
     assert!(!engine.late_plugins().is_empty(), "hawsepipe wait waits for it");
+}
+
+#[tokio::test]
+async fn the_first_readiness_waits_for_the_store_of_a_required_audit_trail() {
+    let audit = Arc::new(Unreached::default());
+    let mut gateway = engine(Server::default());
+    Arc::get_mut(&mut gateway.engine).unwrap().audit = Some(Arc::clone(&audit) as _);
+    let mut inputs = bare();
+    gateway_of(&mut inputs).plan.audit = AuditMode::Required;
+    apply(&gateway, &inputs).await;
+    gateway.clock.pass(Duration::from_secs(60));
+    assert_eq!(gateway.readiness(), Err(NotReady::Unaudited), "every call is refused");
+    audit.0.store(true, Ordering::Relaxed);
+    assert_eq!(gateway.readiness(), Ok(()));
+    audit.0.store(false, Ordering::Relaxed);
+    assert_eq!(gateway.readiness(), Ok(()), "all replicas would leave their Service at once");
+}
+
+/// An audit trail whose store is reached when this is set.
+#[derive(Default)]
+struct Unreached(AtomicBool);
+
+#[async_trait::async_trait]
+impl Audit for Unreached {
+    fn is_open(&self) -> bool {
+        true
+    }
+
+    fn is_ready(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn record(&self, _: AuditRow) {}
+
+    async fn store(&self, _: AuditRow) -> Result<(), AuditError> {
+        Ok(())
+    }
+
+    fn totals(&self) -> AuditTotals {
+        AuditTotals::default()
+    }
 }

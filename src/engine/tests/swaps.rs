@@ -4,7 +4,9 @@ use super::*;
 use crate::domain::health::{ConnectionState, ShortConnections};
 use crate::domain::ids::ObjectKey;
 use crate::domain::item::ItemKind;
+use crate::domain::plan::{NamedValue, Plan, TransportPlan, ValueSource};
 use crate::domain::reason::Reason;
+use crate::domain::report::SecretState;
 use crate::domain::upstream::Probed;
 
 #[tokio::test]
@@ -302,4 +304,67 @@ async fn an_upstream_whose_connection_keeps_ending_is_a_problem_and_is_not_conne
     engine.clock.pass(ShortConnections::LASTS);
     told(&engine, UpstreamEvent::Disconnected(up()));
     until(|| !is_told()).await;
+}
+
+/// The keys of the only Secret that there are.
+struct Keys(&'static [&'static str]);
+
+impl Secrets for Keys {
+    fn secret(&self, _: &ObjectKey, key: &str) -> Result<SecretText, NoSecret> {
+        if self.0.contains(&key) { Ok(SecretText::new(key)) } else { Err(NoSecret::NotFound) }
+    }
+
+    fn environment(&self, _: &str) -> Option<SecretText> {
+        None
+    }
+}
+
+#[tokio::test]
+async fn an_edit_that_needs_a_secret_which_is_not_there_yet_leaves_the_connection_as_it_was() {
+    let plan = |command: &str, keys: &[&str]| {
+        let mut inputs = bare();
+        let value = |key: &&str| NamedValue {
+            name: (*key).into(),
+            value: ValueSource::Secret { secret: ObjectKey::new("default", "s"), key: (*key).into(), optional: false },
+        };
+        let (env, command) = (keys.iter().map(value).collect(), command.to_owned());
+        let (args, cwd, per_session) = (Vec::new(), "/".into(), false);
+        inputs.upstreams[0].plan.idle_timeout_ms = u32::try_from(keys.len()).unwrap();
+        let (mut plan, _) = compile(&inputs, None);
+        plan.upstreams[0].transport = TransportPlan::Process { command, args, cwd, env, per_session };
+        plan
+    };
+    let engine = engine(Server::default());
+    // The program that is run, the values that it gets, the idle timeout, and whether calls are refused.
+    let apply = async |plan: Plan, there: &'static [&'static str]| {
+        engine.apply(plan, Vec::new(), &Keys(there)).await;
+        let snapshot = engine.snapshot();
+        let up = &snapshot.linked.upstreams[0];
+        let TransportPlan::Process { command, .. } = &up.target.plan.transport else { panic!() };
+        let values = up.target.values.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" ");
+        let missing = snapshot.linked.secrets.iter().filter(|secret| secret.state != SecretState::Found).count();
+        let told = snapshot.problems().iter().filter(|problem| problem.is_error()).count();
+        (format!("{command} {values}"), up.target.plan.idle_timeout_ms, up.refusing.is_some(), (missing, told))
+    };
+    let of = |running: &str, idle, refuses, found| (running.to_owned(), idle, refuses, found);
+    // Without a former form there is nothing to go on with.
+    assert_eq!(apply(plan("one", &["a"]), &[]).await, of("one ", 1, true, (1, 1)));
+    assert_eq!(apply(plan("one", &["a"]), &["a"]).await, of("one a", 1, false, (0, 0)));
+    // What needs no Secret is in force at once.
+    assert_eq!(apply(plan("two", &["a", "b"]), &["a"]).await, of("one a", 2, false, (1, 1)));
+    assert_eq!(apply(plan("two", &["a", "b"]), &["a"]).await, of("one a", 2, false, (1, 1)));
+    assert_eq!(apply(plan("two", &["a", "b"]), &["a", "b"]).await, of("two a b", 2, false, (0, 0)));
+    // A value that is taken away is missed at once.
+    assert_eq!(apply(plan("two", &["a", "b"]), &["a"]).await, of("two a", 2, true, (1, 1)));
+    assert_eq!(apply(plan("two", &["a"]), &["a"]).await, of("two a", 1, false, (0, 0)));
+    assert_eq!(
+        apply(plan("three", &["b"]), &["c"]).await,
+        of("three ", 1, true, (1, 1)),
+        "the former one has no value either"
+    );
+    // One that is disabled or refused is so at once.
+    apply(plan("two", &["a"]), &["a"]).await;
+    let mut disabled = plan("three", &["b"]);
+    disabled.upstreams[0].enabled = false;
+    assert_eq!(apply(disabled, &["a"]).await.0, "three ");
 }

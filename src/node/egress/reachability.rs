@@ -3,14 +3,16 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::domain::egress::EgressRule;
+use crate::transport::outbound::is_metadata;
 
 /// Whether `rule` allows `address` for a host that the rule matches. A rule with an address allows only that address,
 /// even if it is not public. A rule with a name that only a private network resolves allows private and public
-/// addresses. Any other rule allows public addresses.
+/// addresses. Any other rule allows public addresses. Only a rule with its address allows a metadata service.
 pub(super) fn lets_reach(rule: &EgressRule, address: IpAddr) -> bool {
     let address = address.to_canonical();
     match rule.host().parse::<IpAddr>() {
         Ok(named) => named.to_canonical() == address,
+        Err(_) if is_metadata(address) => false,
         Err(_) => is_public(address) || (rule.is_of_private_network() && is_private(address)),
     }
 }
@@ -73,7 +75,13 @@ mod tests {
     const PUBLIC: [&str; 6] =
         ["1.1.1.1", "172.32.0.1", "100.128.0.1", "2606:4700::1111", "64:ff9b::101:101", "::ffff:8.8.8.8"];
     const PRIVATE: [&str; 6] = ["10.1.2.3", "172.16.0.1", "192.168.1.1", "100.64.0.1", "fd00::1", "::ffff:10.0.0.1"];
-    const NEVER: [&str; 20] = [
+    const NEVER: [&str; 26] = [
+        "100.100.100.200",
+        "168.63.129.16",
+        "64:ff9b::168.63.129.16",
+        "64:ff9b:1::8.8.8.8",
+        "fd00:ec2::254",
+        "fd00:ec2::23",
         "127.0.0.1",
         "127.9.9.9",
         "0.0.0.0",

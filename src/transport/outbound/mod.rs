@@ -10,7 +10,7 @@ mod socket;
 mod tls;
 mod tunnel;
 
-pub use self::address_guard::AddressGuard;
+pub use self::address_guard::{AddressGuard, is_metadata};
 pub use self::connector::{Connector, HttpVersion, OutboundSettings, authorization, connector};
 pub use self::proxies::{Proxies, Proxy};
 pub use self::proxy_error::ProxyError;

@@ -133,7 +133,7 @@ impl TokenEndpoint {
         {
             return Ok(endpoint);
         }
-        let found = issuer::metadata(self.plan.url().map_or("", |url| url), Some(&self.guard)).await?;
+        let found = issuer::metadata(self.plan.url().map_or("", |url| url), &self.guard).await?;
         let url = found.token_endpoint.ok_or_else(|| "its metadata lacks token_endpoint".to_owned())?;
         let methods = found.token_endpoint_auth_methods_supported.unwrap_or_default();
         let takes = |method: &str| methods.iter().any(|known| known == method);

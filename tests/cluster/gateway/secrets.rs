@@ -95,3 +95,24 @@ async fn a_secret_of_another_namespace_needs_its_owners_grant() {
     gateway.until_reported("the grant is withdrawn", withdrawn).await;
     assert!(gateway.call("up__whoami").await.is_err());
 }
+
+#[tokio::test]
+async fn an_edit_that_names_a_secret_which_the_pod_does_not_have_yet_costs_no_call() {
+    let cluster = Cluster::shared().await;
+    let place = Place::new(cluster).await;
+    let url = upstream::start().await;
+    let mounted = Folder::new();
+    let before = manifests(&place.namespace, &url, "got");
+    let headers = "external: {headers: [{name: X-Key, valueFrom: {secretKeyRef: {name: whoami, key: key}}}], ";
+    Revision::of(&before).publish(cluster, &place.namespace).await;
+    let gateway = place.start(&["--secrets-dir", mounted.path().to_str().unwrap()]).await;
+    gateway.until_answers("up__whoami", "got nobody").await;
+    Revision::of(&before.replace("external: {", headers)).publish(cluster, &place.namespace).await;
+    gateway.until_reported("the Secret is missed", |r| (state(r) == Some(SecretState::NotFound)).then_some(())).await;
+    let problem = gateway.report().await.problems[0].clone();
+    assert!(problem.message.ends_with("the gateway goes on as before this change"), "{problem}");
+    assert_eq!(gateway.call("up__whoami").await.unwrap(), "got nobody");
+    mounted.write("whoami/key", "first");
+    gateway.until_answers("up__whoami", "got first").await;
+    assert_eq!(state(&gateway.report().await), Some(SecretState::Found));
+}

@@ -71,12 +71,18 @@ pub(in crate::controller) fn targets(plans: &[&Plan]) -> BTreeSet<NetworkTarget>
     urls.chain(collectors).chain(models).chain(issuers).filter_map(|url| of_url(url)).chain(egress).collect()
 }
 
-/// Returns the proxies that the pods' variables name in plain text.
-pub(in crate::controller) fn proxies(spec: &MCPGatewaySpec) -> impl Iterator<Item = NetworkTarget> {
+/// Returns the targets that only the spec names: proxies that the pods' variables name in plain text, and the database.
+pub(in crate::controller) fn of_spec(spec: &MCPGatewaySpec) -> impl Iterator<Item = NetworkTarget> {
     let variables = spec.pod.iter().filter_map(|pod| pod.env.as_ref()).flatten();
     let named = variables
         .filter(|variable| ["HTTPS_PROXY", "HTTP_PROXY"].iter().any(|name| variable.name.eq_ignore_ascii_case(name)));
-    named.filter_map(|variable| of_url(variable.value.as_ref()?))
+    named.filter_map(|variable| of_url(variable.value.as_ref()?)).chain(database(spec))
+}
+
+fn database(spec: &MCPGatewaySpec) -> Option<NetworkTarget> {
+    let postgres = spec.history.as_ref()?.store.as_ref()?.postgres.as_ref()?;
+    let rule = EgressRule::parse(postgres.address.as_ref()?).ok()?;
+    Some(NetworkTarget::of_rule(&rule))
 }
 
 fn of_url(url: &str) -> Option<NetworkTarget> {

@@ -14,6 +14,7 @@ use crate::controller::compiled;
 use crate::controller::load_reports::LoadReports;
 use crate::controller::status::tests::{inspected, read};
 use crate::controller::workload::tests::settings;
+use crate::domain::egress::EgressRule;
 use crate::domain::ids::Kind;
 
 /// The other end of a connection.
@@ -273,4 +274,21 @@ fn long_selectors_and_many_ports_stay_within_bounds() {
     let many = (1..=u16::MAX).map(Port::Number).collect();
     assert_eq!(rules(&Peers::from([(Peer::Anywhere, many)])).len(), 1);
     assert_eq!(rules(&Peers::from([(Peer::Anywhere, (1..u16::MAX).map(Port::Number).collect())])).len(), 1);
+}
+
+#[test]
+fn a_proxy_and_the_database_are_reached_as_the_spec_names_them() {
+    let postgres = json!({"urlSecretRef": {"name": "s", "key": "url"}, "address": "web.ns:80"});
+    let spec = json!({
+        "authentication": {"anonymous": {}},
+        "history": {"store": {"postgres": postgres}},
+        "pod": {"env": [{"name": "HTTPS_PROXY", "value": "http://192.0.2.9:3128"}]},
+    });
+    let named = |spec: Value| -> Vec<NetworkTarget> {
+        of_spec(&serde_json::from_value::<crate::api::gateway::MCPGatewaySpec>(spec).unwrap()).collect()
+    };
+    let expected =
+        ["192.0.2.9:3128", "web.ns:80"].map(|rule| NetworkTarget::of_rule(&EgressRule::parse(rule).unwrap()));
+    assert_eq!(named(spec), expected);
+    assert_eq!(named(json!({"authentication": {"anonymous": {}}})), []);
 }

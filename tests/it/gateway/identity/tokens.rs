@@ -194,3 +194,19 @@ async fn a_new_key_is_accepted_and_an_issuer_that_is_down_is_said() {
     assert_eq!(answer.status, 503, "{}", answer.body);
     assert!(answer.body.contains("the keys of the issuer http://127.0.0.1:1 cannot be read now"), "{}", answer.body);
 }
+
+#[tokio::test]
+async fn the_keys_of_an_issuer_are_not_fetched_where_a_cloud_gives_out_credentials() {
+    let own = SigningKey::new("one");
+    for (uri, words) in [
+        ("https://[64:ff9b::a9fe:a9fe]/keys", "169.254.169.254, which is a link-local address"),
+        ("https://[fd00:ec2::23]/keys", "the metadata service of a cloud"),
+    ] {
+        let jwt = json!({"issuer": super::issuer::ISSUER, "audiences": [AUDIENCE], "jwks": {"uri": uri}});
+        let (_folder, gateway) = start(&json!({"jwt": [jwt]}), None);
+        let refused = call(&gateway.url(), &own.token(&json!({})), "raw__args", &json!({})).await;
+        assert_eq!(refused.status, 503, "{}", refused.body);
+        let said = gateway.logged(|line| line.to_string().contains(words)).to_string();
+        assert!(said.contains("spec.upstreams.allowedAddresses"), "{uri}: {said}");
+    }
+}
