@@ -68,8 +68,7 @@ impl Engine {
         let (snapshot, found) = self.find_unguarded(snapshot, item).await.map_err(not_admitted)?;
         let found = match found {
             Lookup::Found(found) if snapshot.may_see(caller, &found.route) => found,
-            Lookup::Found(_) => return Err(self.not_found(&snapshot, item, caller.era, &Lookup::Unknown)),
-            other => return Err(self.not_found(&snapshot, item, caller.era, &other)),
+            other => return Err(self.not_found(&snapshot, item, caller, &other)),
         };
         let upstream = &snapshot.linked.upstreams[found.route.upstream];
         let plan = &upstream.target.plan;
