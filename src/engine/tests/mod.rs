@@ -24,6 +24,7 @@ mod readiness;
 mod refusals;
 mod retries;
 mod rounds;
+mod rules;
 mod scrape;
 mod scripts;
 mod server;
