@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::Result;
 use http::Uri;
+use serde_json::Value;
 
 use crate::child::{self, Child, Scratch};
 use crate::client::Era;
@@ -133,6 +134,15 @@ pub fn named_upstream_manifest(name: &str, at: &Uri, era: Era) -> String {
         Era::Modern => "Modern",
     };
     UPSTREAM.replace("{{name}}", name).replace("{{url}}", &at.to_string()).replace("{{era}}", era)
+}
+
+/// Returns the manifests of a gateway that checks tokens, with this `authorization`.
+pub fn with_tokens(authorization: Option<&Value>) -> Result<String> {
+    Ok(GATEWAY.replacen(ANONYMOUS, &issuer::spec_with(authorization), 1).replacen(
+        "---\n",
+        &issuer::keys_manifest()?,
+        1,
+    ) + "---\n")
 }
 
 fn manifests(system: System, era: Era, upstream: &Uri) -> Result<String> {

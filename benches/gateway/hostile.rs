@@ -94,7 +94,7 @@ async fn call(endpoint: Uri, tool: String) {
 }
 
 impl Row {
-    fn of(what: &'static str, rounds: &[Measured]) -> Result<Self> {
+    pub fn of(what: &'static str, rounds: &[Measured]) -> Result<Self> {
         let row = || {
             Some(Self {
                 what,
@@ -103,6 +103,6 @@ impl Row {
                 calls_per_second: median(rounds.iter().map(|m| m.calls_per_second))?,
             })
         };
-        row().context("no call of the good upstream succeeded")
+        row().with_context(|| format!("{what}: no call succeeded"))
     }
 }

@@ -8,7 +8,7 @@ use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
 use http::HeaderValue;
 use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, get_current_timestamp};
-use serde_json::json;
+use serde_json::{Value, json};
 
 const ISSUER: &str = "https://login.example.com";
 const AUDIENCE: &str = "https://mcp.example.com/mcp";
@@ -27,9 +27,14 @@ fn key() -> Result<&'static EncodingKey> {
 
 /// Returns the value of `Authorization` for a client.
 pub fn authorization() -> Result<HeaderValue> {
+    authorization_of("ann", &["staff".to_owned(), "bench".to_owned()])
+}
+
+/// Returns the value of `Authorization` for a client in these groups.
+pub fn authorization_of(subject: &str, groups: &[String]) -> Result<HeaderValue> {
     let header = Header { kid: Some(KEY_ID.to_owned()), ..Header::new(Algorithm::ES256) };
     let expiry = get_current_timestamp() + LIFETIME;
-    let claims = json!({"iss": ISSUER, "aud": AUDIENCE, "sub": "ann", "exp": expiry, "groups": ["staff", "bench"]});
+    let claims = json!({"iss": ISSUER, "aud": AUDIENCE, "sub": subject, "exp": expiry, "groups": groups});
     Ok(format!("Bearer {}", encode(&header, &claims, key()?)?).parse()?)
 }
 
@@ -41,9 +46,15 @@ pub fn spec() -> String {
     });
     let allow = json!({"name": "staff", "effect": "Allow", "when": r#""staff" in identity.groups"#});
     let rules: Vec<_> = denials.chain([allow]).collect();
+    spec_with(Some(&json!({ "rules": rules })))
+}
+
+/// Returns the members of a gateway's spec that accept these tokens, with this `authorization`.
+pub fn spec_with(authorization: Option<&Value>) -> String {
     let keys = json!({"configMapKeyRef": {"name": "issuer-keys", "key": "jwks.json"}});
     let authentication = json!({"jwt": [{"issuer": ISSUER, "audiences": [AUDIENCE], "jwks": keys}]});
-    format!("  authentication: {authentication}\n  authorization: {}\n", json!({ "rules": rules }))
+    let authorization = authorization.map(|rules| format!("  authorization: {rules}\n")).unwrap_or_default();
+    format!("  authentication: {authentication}\n{authorization}")
 }
 
 /// Returns the manifest of the ConfigMap with the public key.

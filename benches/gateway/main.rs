@@ -23,6 +23,7 @@ mod peer;
 mod pipelines;
 mod procfs;
 mod report;
+mod ruled_lists;
 mod runtime;
 mod system;
 mod systems;
@@ -100,6 +101,7 @@ async fn measure(options: &Options) -> Result<Measurements> {
     Ok(Measurements {
         edits: if options.wants(Part::Edits) { Some(edits::run(options).await?) } else { None },
         lists: if options.wants(Part::Lists) { Some(lists::run(options).await?) } else { None },
+        ruled_lists: if options.wants(Part::RuledLists) { Some(ruled_lists::run(options).await?) } else { None },
         hostile: if options.wants(Part::Hostile) { Some(hostile::run(options).await?) } else { None },
         idle: if options.wants(Part::Idle) { Some(idle::run().await?) } else { None },
         history: if options.wants(Part::History) { Some(history::run().await?) } else { None },

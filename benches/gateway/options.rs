@@ -64,6 +64,8 @@ pub enum Part {
     Plugins,
     /// A long list of tools.
     Lists,
+    /// A list that many rules decide.
+    RuledLists,
     /// A hostile upstream beside a good one.
     Hostile,
     /// Streams on which nothing happens.
@@ -77,7 +79,16 @@ pub enum Part {
 static PARTS: LazyLock<Vec<Part>> = LazyLock::new(|| {
     let systems = System::value_variants().iter().map(|system| Part::System(*system));
     systems
-        .chain([Part::Edits, Part::Plugins, Part::Lists, Part::Hostile, Part::Idle, Part::History, Part::Pipelines])
+        .chain([
+            Part::Edits,
+            Part::Plugins,
+            Part::Lists,
+            Part::RuledLists,
+            Part::Hostile,
+            Part::Idle,
+            Part::History,
+            Part::Pipelines,
+        ])
         .collect()
 });
 
@@ -93,6 +104,9 @@ impl ValueEnum for Part {
                 Some(PossibleValue::new("plugins").help("The runtime of plugins, without the gateway around it"))
             }
             Self::Lists => Some(PossibleValue::new("lists").help("A list of 1,000 tools of 20 upstreams")),
+            Self::RuledLists => {
+                Some(PossibleValue::new("ruled-lists").help("A list of 301 tools that 60 rules decide"))
+            }
             Self::Hostile => Some(PossibleValue::new("hostile").help("A hostile upstream beside a good one")),
             Self::Idle => Some(PossibleValue::new("idle").help("The memory that 10,000 idle streams take")),
             Self::Pipelines => Some(PossibleValue::new("pipelines").help("Runs of pipelines, and the calls in them")),

@@ -12,13 +12,14 @@ use crate::edits::Outcome;
 use crate::load::Load;
 use crate::matrix::{Cell, Results};
 use crate::system::System;
-use crate::{history, hostile, idle, lists, pipelines, runtime};
+use crate::{history, hostile, idle, lists, pipelines, ruled_lists, runtime};
 
 /// The results of the parts that need a gateway.
 pub struct Measurements {
     pub results: Results,
     pub edits: Option<Outcome>,
     pub lists: Option<lists::Outcome>,
+    pub ruled_lists: Option<ruled_lists::Outcome>,
     pub hostile: Option<hostile::Outcome>,
     pub idle: Option<idle::Outcome>,
     pub history: Option<history::Outcome>,
@@ -39,8 +40,9 @@ pub struct Report {
     pub missing: Vec<(System, String)>,
     /// The results of edits under load, if they were requested.
     pub edits: Option<Outcome>,
-    /// The results of a long list, of a hostile upstream and of idle streams, if they were requested.
+    /// The results of a long list, of one that rules decide, of a hostile upstream and of idle streams, if they were requested.
     pub lists: Option<lists::Outcome>,
+    pub ruled_lists: Option<ruled_lists::Outcome>,
     pub hostile: Option<hostile::Outcome>,
     pub idle: Option<idle::Outcome>,
     /// The results of pages of a long history, if they were requested.
@@ -82,7 +84,7 @@ pub struct Row {
 impl Report {
     /// Computes the report from the measurements.
     pub fn new(measured: Measurements, plugins: Option<runtime::Outcome>) -> Self {
-        let Measurements { results, edits, lists, hostile, idle, history, pipelines } = measured;
+        let Measurements { results, edits, lists, ruled_lists, hostile, idle, history, pipelines } = measured;
         let cells = Cells(&results.cells);
         let rows: Vec<Row> = results.cells.keys().map(|cell| Row::of(&cells, *cell)).collect();
         let floor_us: BTreeMap<u32, f64> =
@@ -99,11 +101,13 @@ impl Report {
             errors: rows.iter().map(|row| row.errors).sum::<usize>()
                 + edits.as_ref().map_or(0, Outcome::errors)
                 + lists.as_ref().map_or(0, lists::Outcome::errors)
+                + ruled_lists.as_ref().map_or(0, ruled_lists::Outcome::errors)
                 + hostile.as_ref().map_or(0, hostile::Outcome::errors)
                 + idle.as_ref().map_or(0, idle::Outcome::errors)
                 + pipelines.as_ref().map_or(0, pipelines::Outcome::errors),
             edits,
             lists,
+            ruled_lists,
             hostile,
             idle,
             history,

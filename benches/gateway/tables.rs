@@ -8,7 +8,7 @@ use crate::aims::{Aim, Ratio};
 use crate::cells::median;
 use crate::edits::{AIM_MS, Edited, Outcome};
 use crate::report::{Report, Row};
-use crate::{history, hostile, idle, lists, pipelines, runtime};
+use crate::{history, hostile, idle, lists, pipelines, ruled_lists, runtime};
 
 /// Returns the whole report as text.
 pub fn render(report: &Report) -> String {
@@ -24,6 +24,7 @@ pub fn render(report: &Report) -> String {
         text += &edits_text(edits);
     }
     text += &report.lists.as_ref().map(lists_text).unwrap_or_default();
+    text += &report.ruled_lists.as_ref().map(ruled_lists_text).unwrap_or_default();
     text += &report.hostile.as_ref().map(hostile_text).unwrap_or_default();
     text += &report.idle.as_ref().map(idle_text).unwrap_or_default();
     text += &report.history.as_ref().map(history_text).unwrap_or_default();
@@ -68,6 +69,21 @@ fn lists_text(lists: &lists::Outcome) -> String {
     format!(
         "\nA list of 1,000 tools of 20 upstreams, {} KB in 5 pages; times in microseconds\n{rows}\n{aims}\n",
         lists.bytes / 1000
+    )
+}
+
+fn ruled_lists_text(lists: &ruled_lists::Outcome) -> String {
+    let mut rows = table(["calls of others, beside lists", "p50", "p99", "calls/s"]);
+    for row in &lists.rows {
+        let times = [row.p50_us, row.p99_us, row.calls_per_second].map(whole);
+        rows.add_row([row.what.to_owned()].into_iter().chain(times));
+    }
+    let aims = aims_table(&lists.aims);
+    format!(
+        "\n{} tools, {} rules, clients in {} groups; times in microseconds\n{rows}\n{aims}\n",
+        ruled_lists::TOOLS,
+        ruled_lists::RULES,
+        ruled_lists::GROUPS
     )
 }
 

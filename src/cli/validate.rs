@@ -12,6 +12,7 @@ use super::formats::ListFormat;
 use super::output::{Colour, column, harmless, paint, print_line, print_list, say, text, wide};
 use super::programs::missing;
 use super::wiring::workers;
+use crate::config::access::authorize::{Rule, Rules};
 use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::plan::{ChainPlan, EntryPlan, Plan, Runtime};
 use crate::domain::plugin::{Mode, Role};
@@ -67,7 +68,7 @@ async fn all_problems(
         let field = "spec.plugins.nodeExecutable";
         located.push(directory.locate(Problem::error(Reason::NotLoaded, gateway, field, error.to_string())));
     }
-    let warnings = missing(&plan).into_iter().chain(unnamed_methods(&plan));
+    let warnings = missing(&plan).into_iter().chain(unnamed_methods(&plan)).chain(unnamed_items(&plan));
     located.extend(warnings.map(|problem| directory.locate(problem)));
     let certificates = listener_certificates(&plan.gateway, &secrets);
     let unusable = Certificates::default().follow(&plan.gateway, &certificates);
@@ -94,6 +95,23 @@ fn unnamed_methods(plan: &Plan) -> impl Iterator<Item = Problem> {
         let object = ObjectId::new(Kind::PluginChain, chain.key.clone());
         Problem::warning(Reason::MethodsNotNamed, object, "spec.methods", message)
     })
+}
+
+/// Warns about each rule that allows calls because of their arguments and names no item: it shows all of them in lists.
+fn unnamed_items(plan: &Plan) -> Vec<Problem> {
+    let rules = plan.gateway.authorization.as_ref().map(Rules::new);
+    let rules = rules.iter().flat_map(Rules::all).enumerate();
+    let open = rules.filter(|(_, rule)| !rule.plan.denies && rule.reads_call() && !rule.reads_item());
+    let warning = |(at, rule): (usize, &Rule)| {
+        let message = format!(
+            "the rule {} allows calls because of what they contain and names no tool, upstream or label: lists show every tool \
+             to the clients that it is for. Add a condition such as upstream.name == \"files\"",
+            rule.plan.name
+        );
+        let object = ObjectId::new(Kind::MCPGateway, plan.gateway.key.clone());
+        Problem::warning(Reason::ItemsNotNamed, object, format!("spec.authorization.rules[{at}].when"), message)
+    };
+    open.map(warning).collect()
 }
 
 /// Loads each plugin in a worker, as a gateway does. Returns a Problem for each plugin that cannot be loaded.

@@ -5,6 +5,7 @@
 //! value. `tests/fixtures/cel/golden.jsonl` has the results of `cel-go`.
 
 mod check;
+mod condition;
 mod functions;
 mod kind;
 mod re2;
@@ -22,6 +23,7 @@ use cel::parser::Parser;
 use cel::{Context, ExecutionError, IdedExpr, ParseErrors, Value};
 
 use self::check::{Checker, Keys};
+pub use self::condition::{Condition, EvaluateParts, Outcomes};
 use self::functions::{ELEMENTS, MAX_ELEMENTS, MAX_READ};
 pub use self::kind::{Kind, Member};
 pub use self::re2::compile as compile_pattern;
@@ -86,16 +88,26 @@ impl Expression {
     }
 
     fn compile_any(text: &str, variables: &[Member]) -> Result<(Self, Kind), String> {
-        if text.len() > MAX_TEXT {
-            return Err(format!("it has {} bytes, {MAX_TEXT} are allowed", text.len()));
-        }
-        let parsed = catch_unwind(|| Parser::new().parse(text)).map_err(|_| "it is not a CEL expression".to_owned())?;
-        let mut tree = parsed.map_err(|errors| describe(&errors))?;
+        Self::of_tree(text, parse(text)?, variables)
+    }
+
+    /// Checks a tree that is the expression `text` or a part of it.
+    fn of_tree(text: &str, mut tree: IdedExpr, variables: &[Member]) -> Result<(Self, Kind), String> {
         let mut checker = Checker::new(variables);
         let kind = checker.check(&mut tree, 0)?;
         let Checker { reads, keys, has_macro, patterns, .. } = checker;
         let context = functions::context(patterns)?;
         Ok((Self { text: text.to_owned(), tree, context, reads, keys, has_macro }, kind))
+    }
+
+    /// The variables that the expression reads, each with the member, or with `None` if it reads the whole variable.
+    pub fn all_reads(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
+        self.reads.iter().map(|(variable, member)| (variable.as_str(), member.as_deref()))
+    }
+
+    /// Whether a macro goes through the elements of a list or a map, which takes longer than all else.
+    pub fn has_macro(&self) -> bool {
+        self.has_macro
     }
 
     /// Whether the expression might read this variable.
@@ -133,6 +145,8 @@ impl Expression {
     /// # Errors
     /// As of [`Self::evaluate`].
     pub fn evaluate_shared(&self, size: usize, variables: &dyn SharedVariables) -> Result<bool, String> {
+        #[cfg(test)]
+        EVALUATIONS.with(|count| count.set(count.get() + 1));
         let (elements, resolver) = (self.elements(size)?, Resolver(variables));
         let root: &Context<'_, '_> = &self.context;
         let mut context = root.new_inner_scope();
@@ -179,6 +193,14 @@ impl Expression {
     }
 }
 
+fn parse(text: &str) -> Result<IdedExpr, String> {
+    if text.len() > MAX_TEXT {
+        return Err(format!("it has {} bytes, {MAX_TEXT} are allowed", text.len()));
+    }
+    let parsed = catch_unwind(|| Parser::new().parse(text)).map_err(|_| "it is not a CEL expression".to_owned())?;
+    parsed.map_err(|errors| describe(&errors))
+}
+
 fn no_boolean() -> String {
     "it does not yield a boolean".to_owned()
 }
@@ -194,6 +216,15 @@ fn describe(errors: &ParseErrors) -> String {
         Some(error) => format!("line {}, column {}: {}", error.pos.0, error.pos.1, error.msg),
         None => "it is not a CEL expression".into(),
     }
+}
+
+#[cfg(test)]
+thread_local!(static EVALUATIONS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) });
+
+/// How many expressions were evaluated with shared variables on this thread.
+#[cfg(test)]
+pub fn evaluations() -> usize {
+    EVALUATIONS.with(std::cell::Cell::get)
 }
 
 #[cfg(test)]

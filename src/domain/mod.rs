@@ -40,6 +40,7 @@ pub mod method;
 pub mod mirror;
 pub mod model;
 pub mod network;
+pub mod normal_uri;
 pub mod own_keys;
 pub mod pin;
 pub mod pipeline;

@@ -142,6 +142,8 @@ reasons! {
     DefinitionDropped,
     /// A chain with a Guard names no methods, so that the Guard sees tool calls alone.
     MethodsNotNamed,
+    /// A rule that allows calls because of their arguments names no tool, upstream or label, so that lists show every tool.
+    ItemsNotNamed,
     /// A list of prompts, resources or templates cannot be read. Where a chain must see it, what no list names may be refused.
     ListUnread,
     /// A list of the server is not as the protocol has it, but can be used: see the message.

@@ -21,7 +21,8 @@ impl Engine {
         };
         let plans = snapshot.linked.upstreams.iter().map(|upstream| &upstream.target.plan).enumerate();
         let served = plans.filter(|(_, plan)| plan.enabled && serves(&plan.key.name));
-        let shown = served.filter(|(at, _)| snapshot.shows_any(client, *at));
+        let visible = snapshot.shown_upstreams(client);
+        let shown = served.filter(|(at, _)| visible.as_ref().is_none_or(|visible| visible.contains(at)));
         let facts = shown.filter_map(|(_, plan)| self.state.facts(&plan.key));
         let mut said: Vec<_> = facts.map(|facts| facts.announcement).collect();
         if matches!(endpoint, Endpoint::One(_)) {

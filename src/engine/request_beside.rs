@@ -69,8 +69,7 @@ impl Engine {
         let (snapshot, found) = self.find_unguarded(snapshot, item).await.map_err(not_admitted)?;
         let found = match found {
             Lookup::Found(found) if snapshot.may_see(caller, &found.route) => found,
-            Lookup::Found(_) => return Err(self.not_found(&snapshot, item, caller.era, &Lookup::Unknown)),
-            other => return Err(self.not_found(&snapshot, item, caller.era, &other)),
+            other => return Err(self.not_found(&snapshot, item, caller, &other)),
         };
         let upstream = &snapshot.linked.upstreams[found.route.upstream];
         let plan = &upstream.target.plan;
@@ -91,7 +90,7 @@ impl Engine {
         let RequestBeside { item, caller, .. } = request;
         match item.find(&newest) {
             Lookup::Found(found) if newest.may_see(caller, &found.route) => Ok(found.item.is_checked()),
-            _ => Err(self.not_found(&newest, item, caller.era, &Lookup::Unknown)),
+            _ => Err(self.not_found(&newest, item, caller, &Lookup::Unknown)),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::authorize::{AccessRequest, CallContent, Decision, RequestValues, Rules};
+use super::condition_values::ItemNames;
 use crate::domain::identity::Identity;
 use crate::domain::ids::ObjectKey;
 use crate::domain::item::Item;
@@ -37,7 +38,7 @@ impl AccessTest {
             identity: &self.identity,
             session: "",
             item: &self.item,
-            name: Cow::Borrowed(&self.name),
+            names: ItemNames::new(self.item.kind, Cow::Borrowed(&self.name), &self.item.name, &self.upstream.name),
             upstream: &self.upstream,
             labels: &self.labels,
             method: Method::CallTool,

@@ -5,3 +5,6 @@ pub(crate) mod authorize;
 pub(crate) mod condition_values;
 
 pub use access_test::AccessTest;
+
+#[cfg(test)]
+mod tests;

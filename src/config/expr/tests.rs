@@ -1,6 +1,7 @@
 //! CEL expressions: what they read, which results they have, and which are refused.
 
 mod bounds;
+mod conditions;
 mod golden;
 mod refused;
 

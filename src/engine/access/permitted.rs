@@ -1,38 +1,36 @@
 //! What a client may use of a snapshot.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::explained::AccessExplanation;
 use crate::config::access::authorize::{AccessRequest, CallContent, Decision, RequestValues};
-use crate::config::access::condition_values::public_name;
-use crate::domain::digest::revision;
+use crate::config::access::condition_values::ItemNames;
 use crate::domain::identity::Identity;
 use crate::domain::item::ItemKind;
 use crate::domain::route::Route;
+use crate::engine::plan::permitted_sets::PermittedItems;
 use crate::engine::plan::snapshot::Snapshot;
 use crate::engine::request::Caller;
 
-/// The items of one kind that a client may see.
-pub(crate) struct PermittedItems {
-    routes: BTreeSet<usize>,
-    /// The same for all clients that may see the same items.
-    pub(crate) digest: String,
-}
-
-impl PermittedItems {
-    pub(crate) fn has(&self, route: &Route) -> bool {
-        self.routes.contains(&route.index)
-    }
-}
-
 impl Snapshot {
     /// Returns the items of this kind that a client may see; `None` if there are no rules.
-    pub(crate) fn permitted(&self, caller: &Caller, kind: ItemKind) -> Option<PermittedItems> {
-        self.linked.rules.as_ref()?;
-        let of_kind = self.routes.all().iter().filter(|route| route.item.kind == kind);
-        let routes: BTreeSet<_> =
-            of_kind.filter(|route| self.may_see(caller, route)).map(|route| route.index).collect();
-        Some(PermittedItems { digest: revision(&routes), routes })
+    pub(crate) fn permitted(&self, caller: &Caller, kind: ItemKind) -> Option<Arc<PermittedItems>> {
+        self.permitted_to((&caller.identity, &caller.session), kind)
+    }
+
+    fn permitted_to(&self, client: (&Identity, &str), kind: ItemKind) -> Option<Arc<PermittedItems>> {
+        let rules = self.linked.rules.as_ref()?;
+        let key = (kind, rules.digest_of(client.0, client.1));
+        Some(self.permitted.get_or_make(key, || {
+            let of_client = Arc::default();
+            let may_see = |route: &&Arc<Route>| {
+                let values = RequestValues::of(&of_client);
+                route.item.kind == kind && rules.list(&self.access_request(client, route, None, values))
+            };
+            let routes: Vec<_> = self.routes.all().iter().filter(may_see).map(|route| route.index).collect();
+            PermittedItems::new(self.routes.all().len(), &routes)
+        }))
     }
 
     /// Whether a client may see an item.
@@ -43,26 +41,30 @@ impl Snapshot {
     /// The same for a client with this identity, and the id of its session.
     pub(crate) fn shows(&self, client: (&Identity, &str), route: &Route) -> bool {
         let rules = self.linked.rules.as_ref();
-        rules.is_none_or(|rules| rules.list(&self.access_request(client, route, None)))
+        rules.is_none_or(|rules| rules.list(&self.access_request(client, route, None, RequestValues::default())))
     }
 
-    /// Whether a client may see any item of an upstream.
-    pub(crate) fn shows_any(&self, client: &Identity, upstream: usize) -> bool {
-        let mut routes = self.routes.all().iter().filter(|route| route.upstream == upstream);
-        self.linked.rules.is_none() || routes.any(|route| self.shows((client, ""), route))
+    /// Returns the indexes of the upstreams of which a client may see any item; `None` if there are no rules.
+    pub(crate) fn shown_upstreams(&self, client: &Identity) -> Option<BTreeSet<usize>> {
+        self.linked.rules.as_ref()?;
+        let permitted = ItemKind::ALL.map(|kind| self.permitted_to((client, ""), kind));
+        let is_shown = |route: &&Arc<Route>| permitted.iter().flatten().any(|permitted| permitted.has(route));
+        Some(self.routes.all().iter().filter(is_shown).map(|route| route.upstream).collect())
     }
 
     /// Explains what the rules mean for this client and an item; `None` if there are no rules.
     pub(crate) fn explain_access(&self, identity: &Identity, route: &Route) -> Option<AccessExplanation> {
         let caller = (identity, "");
-        self.linked.rules.as_ref().map(|rules| rules.explain(&self.access_request(caller, route, None)))
+        let values = RequestValues::default();
+        self.linked.rules.as_ref().map(|rules| rules.explain(&self.access_request(caller, route, None, values)))
     }
 
     /// Decides about a call of an item.
     pub(crate) fn decide(&self, caller: &Caller, route: &Route, call: CallContent<'_>) -> Decision<'_> {
         let rules = self.linked.rules.as_ref();
         rules.map_or(Decision::Allowed(None), |rules| {
-            rules.decide(&self.access_request((&*caller.identity, &*caller.session), route, Some(call)))
+            let (client, values) = ((&*caller.identity, &*caller.session), RequestValues::default());
+            rules.decide(&self.access_request(client, route, Some(call), values))
         })
     }
 
@@ -91,8 +93,9 @@ impl Snapshot {
         client: (&'a Identity, &'a str),
         route: &'a Route,
         call: Option<CallContent<'a>>,
+        values: RequestValues,
     ) -> AccessRequest<'a> {
-        self.access_request_at(client, route, route.upstream, call)
+        AccessRequest { values, ..self.access_request_at(client, route, route.upstream, call) }
     }
 
     fn access_request_at<'a>(
@@ -103,15 +106,14 @@ impl Snapshot {
         call: Option<CallContent<'a>>,
     ) -> AccessRequest<'a> {
         let upstream = &self.linked.upstreams[upstream].target.plan;
-        let kind = route.item.kind;
         AccessRequest {
             identity,
             session,
             item: &route.item,
-            name: public_name(route, kind, upstream),
+            names: ItemNames::of(route, upstream),
             upstream: &upstream.key,
             labels: &upstream.labels,
-            method: kind.used_by(),
+            method: route.item.kind.used_by(),
             call,
             values: RequestValues::default(),
         }

@@ -127,14 +127,10 @@ impl Engine {
             Err(error) => return self.not_admitted(&error),
         };
         let found = current.usable(found, request.within.is_some_and(|within| within.is_of_pipeline));
-        if let Some(end) = self.outside_section(&current, &found, request, meta, recorder) {
-            return end;
-        }
-        let Lookup::Found(found) = found else {
-            return self.not_found(&current, request.item(), request.caller.era, &found);
-        };
+        let Lookup::Found(found) = found else { return self.not_there(&current, request, meta, &found) };
         let call = Routed::new(&current, &found, request, meta, recorder.record());
-        if let Some(end) = self.denied(&call, recorder) {
+        // The rules come first: else a section would show which items of other upstreams are there.
+        if let Some(end) = self.denied(&call, recorder).or_else(|| self.outside_section(&call, recorder)) {
             return end;
         }
         if !self.state.in_routing(&call.plan().key) {

@@ -66,7 +66,7 @@ impl Engine {
             Decision::Unscoped(rule) => Some(unscoped(&rule.plan.scopes)),
             Decision::Denied(rule) => Some(self.refused(request.kind, by_rule(rule))),
             Decision::Unknown => {
-                let end = self.not_found(snapshot, request.item(), request.caller.era, &Lookup::Unknown);
+                let end = self.not_there(snapshot, request, call.meta, &Lookup::Unknown);
                 Some(CallEnd { reason: Some(Reason::NotAuthorized.to_string()), ..end })
             }
         }

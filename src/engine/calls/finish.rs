@@ -17,6 +17,7 @@ use crate::domain::plan::{PrefixMode, UpstreamPlan};
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::reason::Reason;
 use crate::domain::record::{CallOutcome, EntryTrace};
+use crate::domain::route::Route;
 use crate::domain::rpc::{INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND, RpcError};
 use crate::domain::tool_name::MAX_NAME;
 use crate::domain::upstream::UpstreamError;
@@ -26,7 +27,7 @@ use crate::engine::access::admission::AdmissionError;
 use crate::engine::plan::link::LinkedUpstream;
 use crate::engine::plan::snapshot::{Lookup, Snapshot};
 use crate::engine::plan::withheld_item::WithheldItem;
-use crate::engine::request::{CallRequest, Endpoint, ItemName, Reply};
+use crate::engine::request::{CallRequest, Caller, Endpoint, ItemName, Reply};
 
 /// The member that has the trace of a call, if the client asked for it.
 const TRACE: &str = "hawsepipe.dev/trace";
@@ -105,13 +106,24 @@ impl Engine {
         tracing::warn!(upstream = key.name, reason = error.reason().as_str(), "{error}");
     }
 
-    /// Returns the end of a call whose item was not found.
-    /// `era` is that of the client.
-    pub(crate) fn not_found(&self, snapshot: &Snapshot, item: ItemName<'_>, era: Era, lookup: &Lookup) -> CallEnd {
+    /// Returns the end of a request whose item was not found, or that its client may not see. It names an upstream because of a
+    /// URI only if the client may see a resource with this URI there.
+    pub(crate) fn not_found(
+        &self,
+        snapshot: &Snapshot,
+        item: ItemName<'_>,
+        caller: &Caller,
+        lookup: &Lookup,
+    ) -> CallEnd {
+        let may_see = |upstream: usize| {
+            Route::unlisted(upstream, item.name).is_some_and(|route| snapshot.may_see(caller, &route))
+        };
         match lookup {
-            Lookup::Ambiguous(first, second) => self.ambiguous_uri(snapshot, item.name, [*first, *second]),
-            Lookup::Undecided(upstream) => self.undecided(snapshot, item, *upstream),
-            Lookup::Found(_) | Lookup::Unknown => self.unknown_item(snapshot, item, era),
+            Lookup::Ambiguous(first, second) if may_see(*first) && may_see(*second) => {
+                self.ambiguous_uri(snapshot, item.name, [*first, *second])
+            }
+            Lookup::Undecided(upstream) if may_see(*upstream) => self.undecided(snapshot, item, *upstream),
+            _ => self.unknown_item(snapshot, item, caller.era),
         }
     }
 
@@ -137,7 +149,12 @@ impl Engine {
             }
             let down = snapshot.linked.upstreams.iter().filter(|upstream| self.down(upstream).is_some());
             let down: Vec<_> = down.map(|upstream| upstream.target.plan.key.name.as_str()).collect();
-            let hint = if down.is_empty() { String::new() } else { format!(" (upstreams down: {})", down.join(", ")) };
+            let hint = match down.is_empty() {
+                true => String::new(),
+                // The client may not learn the names of upstreams of which it may see nothing.
+                false if snapshot.linked.rules.is_some() => " (some upstreams are down)".to_owned(),
+                false => format!(" (upstreams down: {})", down.join(", ")),
+            };
             return self.not_offered(snapshot, item, era, &name, &hint);
         };
         let own = &upstream.target.plan.key.name;

@@ -127,7 +127,11 @@ impl Engine {
             return self.refused(request.kind, Denial::refused(None, &refusal));
         }
         let is_visible = |upstream: usize| section.as_ref().is_none_or(|section| section.sees(upstream));
-        let may_call = |route: &Route| is_visible(route.upstream) && self.may_call(&snapshot, request.caller, route);
+        let permitted = snapshot.permitted(request.caller, ItemKind::Tool);
+        let may_see = |route: &Route| permitted.as_ref().is_none_or(|permitted| permitted.has(route));
+        let may_call = |route: &Route| {
+            is_visible(route.upstream) && may_see(route) && self.may_call(&snapshot, request.caller, route)
+        };
         let found = index.search(&snapshot.routes, &wanted.query, wanted.limit(), may_call);
         if found.is_empty() {
             // An empty answer says that no tool fits, which is only known of tools that are.
@@ -136,14 +140,15 @@ impl Engine {
             }
             let unknown = self.upstreams_without_tools(&snapshot, is_visible);
             if !unknown.is_empty() {
-                return tools_unknown(&unknown);
+                // With rules, the client may not learn the names of upstreams of which it may see nothing.
+                return tools_unknown(if snapshot.linked.rules.is_some() { &[] } else { &unknown });
             }
         }
         let definitions = found.iter().filter_map(|route| route.public_definition.as_deref());
         CallEnd::answered(Answer::Result(search_result(definitions)), ResultFacts::default())
     }
 
-    /// Whether no call of a tool by this client is refused from the outset: by its upstream, an override or a chain that
+    /// Whether no call of a tool that this client may see is refused from the outset: by its upstream, an override or a chain that
     /// cannot be enforced, or because the tool runs only as a task and the client and the server do not have the same tasks.
     fn may_call(&self, snapshot: &Snapshot, caller: &Caller, route: &Route) -> bool {
         let upstream = &snapshot.linked.upstreams[route.upstream];
@@ -158,7 +163,7 @@ impl Engine {
             Some(Era::Legacy) => caller.era == Era::Legacy,
             None => true,
         };
-        !is_refused && snapshot.may_see(caller, route) && (!runs_as_task_only(&route.item.definition) || has_tasks())
+        !is_refused && (!runs_as_task_only(&route.item.definition) || has_tasks())
     }
 }
 
@@ -175,9 +180,9 @@ fn no_index() -> CallEnd {
 fn tools_unknown(upstreams: &[&str]) -> CallEnd {
     let (shown, more) = upstreams.split_at(upstreams.len().min(MAX_NAMES));
     let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+    let of = if shown.is_empty() { "some upstreams".to_owned() } else { shown.join(", ") };
     let message = format!(
-        "none of the tools that are known fits, but those of {}{more} are not known: their lists could not be read yet. Try again",
-        shown.join(", ")
+        "none of the tools that are known fits, but those of {of}{more} are not known: their lists could not be read yet. Try again"
     );
     let reason = Reason::ToolsUnknown;
     let error = RpcError::new(REFUSED, message).with_data(json!({"reason": reason, "upstreams": shown}));

@@ -88,7 +88,7 @@ impl Engine {
         }
         let Some(index) = newest.upstream_of(call.plan()) else {
             // No rule and no chain can name an upstream that was deleted. An answer that is already there may be given.
-            let gone = || self.not_found(&newest, call.request.item(), call.request.caller.era, &Lookup::Unknown);
+            let gone = || self.not_there(&newest, call.request, call.meta, &Lookup::Unknown);
             return if sends { Err(gone()) } else { Ok(NewGuards::default()) };
         };
         let identity = answered_by.as_ref().unwrap_or(&call.request.caller.identity);

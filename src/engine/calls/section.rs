@@ -5,12 +5,12 @@ use serde_json::json;
 use super::meta::CallMeta;
 use super::outcome::{CallEnd, Denial};
 use super::recorder::CallRecorder;
+use super::routed_call::Routed;
 use crate::domain::item::MAX_URI;
 use crate::domain::reason::Reason;
 use crate::domain::record::CallOutcome;
 use crate::domain::rpc::{INVALID_PARAMS, RpcError};
 use crate::engine::Engine;
-use crate::engine::plan::bound_section::BoundSection;
 use crate::engine::plan::snapshot::{Lookup, Snapshot};
 use crate::engine::request::{CallRequest, Reply};
 
@@ -27,37 +27,30 @@ impl CallEnd {
 }
 
 impl Engine {
-    /// Returns the end of a call of an item that is not visible in the section that the call comes from.
-    pub(super) fn outside_section(
-        &self,
-        snapshot: &Snapshot,
-        lookup: &Lookup,
-        request: &CallRequest<'_>,
-        meta: &CallMeta,
-        recorder: &mut CallRecorder,
-    ) -> Option<CallEnd> {
-        let section = snapshot.bound_section(meta.place())?;
-        let (kind, linked) = (request.kind, &snapshot.linked.upstreams);
-        let refusal = match lookup {
-            Lookup::Found(found) => section.refusal(found.route.upstream),
-            _ => section.refusal(section.index()),
-        };
-        match (lookup, refusal) {
-            (Lookup::Found(found), Some(refusal)) => {
-                let upstream = &linked[found.route.upstream].target;
-                let shown = upstream.mask().masked(kind.shown(&found.route.item.name)).into_owned();
-                recorder.routed(&upstream.plan.key.name, &shown);
-                Some(self.refused(kind, Denial::refused(None, &refusal)))
-            }
-            (Lookup::Found(_), None) => None,
-            (_, Some(refusal)) => Some(self.refused(kind, Denial::refused(None, &refusal))),
-            (_, None) => Some(self.unknown_in(snapshot, request, &section)),
-        }
+    /// Returns the end of a call that the rules allow, of an item that is not visible in the section that the call comes from.
+    pub(super) fn outside_section(&self, call: &Routed<'_>, recorder: &mut CallRecorder) -> Option<CallEnd> {
+        let refusal = call.snapshot.bound_section(call.meta.place())?.refusal(call.route.upstream)?;
+        recorder.routed(&call.facts.upstream, &call.facts.shown);
+        Some(self.refused(call.request.kind, Denial::refused(None, &refusal)))
     }
 
-    /// Returns the end of a call of an item that is not found. Unlike elsewhere, it names no other items and upstreams.
-    fn unknown_in(&self, snapshot: &Snapshot, request: &CallRequest<'_>, section: &BoundSection) -> CallEnd {
-        let (kind, upstream) = (request.kind, &snapshot.linked.upstreams[section.index()]);
+    /// Returns the end of a call of an item that is not there, or that no rule could allow its client: these two cannot be told
+    /// apart. In a section, it names no other items and upstreams.
+    pub(super) fn not_there(
+        &self,
+        snapshot: &Snapshot,
+        request: &CallRequest<'_>,
+        meta: &CallMeta,
+        lookup: &Lookup,
+    ) -> CallEnd {
+        let kind = request.kind;
+        let Some(section) = snapshot.bound_section(meta.place()) else {
+            return self.not_found(snapshot, request.item(), request.caller, lookup);
+        };
+        if let Some(refusal) = section.refusal(section.index()) {
+            return self.refused(kind, Denial::refused(None, &refusal));
+        }
+        let upstream = &snapshot.linked.upstreams[section.index()];
         self.refused_by(snapshot, kind, upstream, request.name).unwrap_or_else(|| {
             let name: String = request.name.chars().take(MAX_URI).collect();
             let hint =

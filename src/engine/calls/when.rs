@@ -1,12 +1,10 @@
 //! Evaluates an entry's `when` for the content of a call, of a question of its server, or of a list.
 
-use std::borrow::Cow;
-
 use serde_json::{Value, json};
 
 use super::content::{Content, ShownContent};
 use super::routed_call::{CallFacts, Routed};
-use crate::config::access::condition_values::{arguments, identity, public_name, tool, upstream};
+use crate::config::access::condition_values::{ItemNames, Names, arguments, identity, tool, upstream};
 use crate::config::expr::{Expression, Values};
 use crate::domain::item::Item;
 use crate::domain::method::Method;
@@ -21,8 +19,7 @@ pub(crate) struct WhenInput<'a> {
     pub(crate) upstream: &'a UpstreamPlan,
     /// The method of the content.
     pub(crate) method: Method,
-    /// See [`public_name`].
-    pub(crate) name: Cow<'a, str>,
+    pub(crate) names: ItemNames<'a>,
     /// The content of the call's request phase; of a list, `{}`.
     pub(crate) request: &'a str,
 }
@@ -30,14 +27,15 @@ pub(crate) struct WhenInput<'a> {
 impl Routed<'_> {
     /// Returns the input of `when` expressions for this call with this content of the request phase.
     pub(crate) fn when<'a>(&'a self, request: &'a str) -> WhenInput<'a> {
-        let name = public_name(self.route, self.request.kind, self.plan());
         let (item, upstream, method) = (&self.route.item, self.plan(), self.request.kind.used_by());
-        WhenInput { facts: &self.facts, item, upstream, method, name, request }
+        let names = ItemNames::of(self.route, upstream);
+        WhenInput { facts: &self.facts, item, upstream, method, names, request }
     }
 }
 
 impl WhenInput<'_> {
-    /// Whether the entry's `when` holds for this content. Without a `when`, the entry always runs.
+    /// Whether the entry's `when` holds for this content, with either form of the item's name. Without a `when`, the entry always
+    /// runs.
     ///
     /// # Errors
     /// The reason why the expression cannot be evaluated. The entry then runs too, so that an error does not make a call
@@ -49,7 +47,9 @@ impl WhenInput<'_> {
         }
         let seen = when.reads("content").then(|| content.shown(self.method, entry.plan.view, entry.rules.role));
         let size = self.size(when, seen.as_ref().map_or(0, |seen| seen.text.len()));
-        when.evaluate(size, || self.variables(when, seen.as_ref()))
+        let mut holds =
+            self.names.forms().map(|names| when.evaluate(size, || self.variables(when, names, seen.as_ref())));
+        holds.find(|holds| *holds != Ok(false)).unwrap_or(Ok(false))
     }
 
     /// Returns the size in bytes of what the expression reads and can be large. Nothing is parsed for that.
@@ -63,13 +63,18 @@ impl WhenInput<'_> {
 
     /// Returns the variables that the expression reads. A member that is read and can be large is left out if the
     /// expression does not read it.
-    fn variables(&self, when: &Expression, content: Option<&ShownContent<'_>>) -> Result<Values, String> {
+    fn variables(
+        &self,
+        when: &Expression,
+        names: &Names<'_>,
+        content: Option<&ShownContent<'_>>,
+    ) -> Result<Values, String> {
         let mut variables = Vec::new();
         if when.reads("call") {
-            variables.push(("call", self.call(when.reads_member("call", "arguments"))?));
+            variables.push(("call", self.call(names, when.reads_member("call", "arguments"))?));
         }
         if when.reads("tool") {
-            variables.push(("tool", tool(self.item, &self.name, when.reads_member("tool", "_meta"))?));
+            variables.push(("tool", tool(self.item, names, when.reads_member("tool", "_meta"))?));
         }
         if when.reads("upstream") {
             variables.push(("upstream", upstream(&self.upstream.key, &self.upstream.labels)));
@@ -85,10 +90,10 @@ impl WhenInput<'_> {
         Ok(variables)
     }
 
-    fn call(&self, with_arguments: bool) -> Result<Value, String> {
+    fn call(&self, names: &Names<'_>, with_arguments: bool) -> Result<Value, String> {
         Ok(json!({
             "method": self.method.as_str(),
-            "name": self.name,
+            "name": names.public,
             "arguments": if with_arguments { arguments(self.facts.kind, self.request)? } else { Value::Null },
             "userQuery": self.facts.user_query.as_deref().unwrap_or_default(),
             "maxTokens": self.facts.max_tokens.unwrap_or(0),

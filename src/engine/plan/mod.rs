@@ -18,6 +18,7 @@ mod list_problems;
 pub mod listener_certificates;
 pub(crate) mod own_tools;
 pub(crate) mod pages;
+pub(crate) mod permitted_sets;
 pub(crate) mod plugin_revisions;
 pub(crate) mod schema;
 mod secret_values;

@@ -11,6 +11,7 @@ use super::list_filters::{ListFiltering, ListFilters};
 use super::list_problems::list_problems;
 use super::listener_certificates::ListenerCertificates;
 use super::pages::SerializedLists;
+use super::permitted_sets::PermittedSets;
 use super::schema::Room;
 use super::templates::{Fit, Templates};
 use super::withheld::Withheld;
@@ -50,6 +51,8 @@ pub struct Snapshot {
     pub(crate) problems: Vec<Problem>,
     /// The lists that were asked for, as clients get them.
     pub(crate) serialized: SerializedLists,
+    /// What clients may see, as far as they have asked for it.
+    pub(crate) permitted: PermittedSets,
     /// Digests of the items of each kind as clients see them. Cursors contain them.
     pub(crate) list_revisions: ListRevisions,
     /// Problems with the plan and with linking it, kept for building the next snapshot.
@@ -106,6 +109,7 @@ impl Snapshot {
             filters: ListFilters::default(),
             problems: Vec::new(),
             serialized: SerializedLists::default(),
+            permitted: PermittedSets::default(),
             list_revisions: ListRevisions::default(),
             plan_problems: Vec::new(),
         }
@@ -154,6 +158,7 @@ impl Snapshot {
             filters,
             problems,
             serialized: SerializedLists::default(),
+            permitted: PermittedSets::default(),
             plan_problems,
         }
     }

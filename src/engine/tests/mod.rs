@@ -25,6 +25,7 @@ mod rechecks;
 mod refusals;
 mod retries;
 mod rounds;
+mod rules;
 mod scrape;
 mod scripts;
 mod server;

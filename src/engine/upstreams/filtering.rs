@@ -9,6 +9,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::time::Instant;
 
+use crate::config::access::condition_values::ItemNames;
 use crate::domain::budget::{Category, NoRoom};
 use crate::domain::ids::ObjectKey;
 use crate::domain::item::{Item, ItemKind};
@@ -196,8 +197,8 @@ impl Engine {
         let reservation = Some(&reservation);
         let context = CallContext { unique_keys, reservation, ..CallContext::of(&facts, method, &Nobody) };
         let name = if item.kind.has_name() { format!("{}__{own}", facts.upstream) } else { own.clone() };
-        let (name, upstream) = (Cow::Owned(name), &target.plan);
-        let when = WhenInput { facts: &facts, item, upstream, method, name, request: "{}" };
+        let names = ItemNames::new(item.kind, Cow::Owned(name), &item.name, &facts.upstream);
+        let when = WhenInput { facts: &facts, item, upstream: &target.plan, method, names, request: "{}" };
         Ok(match self.run_chains(context, chains, &when, &content, traces).await {
             Ok(None) => FilterOutcome::Same,
             Ok(Some(Content::Definition(kind, changed))) => match named(kind, &changed, &item.name) {

@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::notes;
 use crate::config::access::authorize::{AccessRequest, RequestValues};
+use crate::config::access::condition_values::ItemNames;
 use crate::config::nearest::hint;
 use crate::domain::identity::Identity;
 use crate::domain::ids::Kind;
@@ -340,7 +341,7 @@ fn explain_unlisted(
         identity: client,
         session: "",
         item: &item,
-        name: Cow::Borrowed(public),
+        names: ItemNames::new(asked.kind, Cow::Borrowed(public), &item.name, &key.name),
         upstream: key,
         labels,
         method: asked.kind.used_by(),

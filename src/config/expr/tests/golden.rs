@@ -57,6 +57,24 @@ fn result(expression: &Expression, x: &str) -> String {
     expression.with_variables(vec![("x", x)], MAX_ELEMENTS, shown).unwrap_or_else(|_| "E".to_owned())
 }
 
+/// Evaluates the parts of a condition with a value.
+struct With<'a>(&'a str);
+
+impl EvaluateParts for With<'_> {
+    fn outcomes(&self, _: usize, part: &Expression) -> Outcomes {
+        match &*result(part, self.0) {
+            "T" => Outcomes::TRUE,
+            "F" => Outcomes::FALSE,
+            _ => Outcomes::FAILED,
+        }
+    }
+
+    fn cost(&self, index: usize, _: &Expression) -> u8 {
+        // The order of the parts does not matter.
+        u8::from(index % 2 == 0)
+    }
+}
+
 fn compare(line: Line, values: &[String], differences: &mut Differences) {
     let expected = match line.is {
         Results::Letters(letters) => letters.chars().map(String::from).collect(),
@@ -69,11 +87,20 @@ fn compare(line: Line, values: &[String], differences: &mut Differences) {
         }
         return;
     };
+    let condition = Condition::compile(&line.expr, VARIABLES, "x").ok();
     let mut is_failing = false;
     for (expected, x) in expected.iter().zip(values) {
         let found = result(&expression, x);
         if found != "E" && found != *expected {
             differences.other.push(format!("{:?} of {x} is {expected:?}, not {found:?}", line.expr));
+        }
+        if let Some(condition) = &condition {
+            let whole = match &*found {
+                "T" => Outcomes::TRUE,
+                "F" => Outcomes::FALSE,
+                _ => Outcomes::FAILED,
+            };
+            assert_eq!(condition.outcomes(&With(x)), whole, "the parts of {:?} of {x}", line.expr);
         }
         is_failing |= found != *expected && is_answer(expected);
     }

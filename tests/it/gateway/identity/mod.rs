@@ -3,6 +3,7 @@
 mod admin;
 mod canaries;
 mod check;
+mod hidden;
 mod hostile;
 pub(super) mod issuer;
 mod keys;
