@@ -179,7 +179,7 @@ pub struct SnapshotRefusal {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Revocation {
-    /// `MCPUpstream` or `Plugin`. A gateway that does not know the kind refuses every call.
+    /// `MCPUpstream` (also for a ToolPipeline) or `Plugin`. A gateway that does not know the kind refuses every call.
     #[schemars(length(max = 64))]
     pub kind: String,
     /// Namespace of the object.
@@ -188,13 +188,13 @@ pub struct Revocation {
     /// Name of the object.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub name: String,
-    /// Namespace of the PluginChain that must no longer run the Plugin. Default: none; the revocation then applies to
-    /// every chain.
+    /// Namespace of the PluginChain, ToolPipeline or MCPUpstream that must no longer run the Plugin. Default: none; the
+    /// revocation then applies to all of them.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chain_namespace: Option<String>,
-    /// Name of the PluginChain that must no longer run the Plugin. Default: none; the revocation then applies to every
-    /// chain.
+    /// Name of the PluginChain, ToolPipeline or MCPUpstream that must no longer run the Plugin. Default: none; the
+    /// revocation then applies to all of them.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chain: Option<String>,

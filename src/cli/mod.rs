@@ -37,6 +37,7 @@ mod pipelines;
 mod plugin;
 mod plugins;
 mod programs;
+mod pushed;
 mod ran;
 mod records;
 mod refused;

@@ -10,12 +10,15 @@ use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
 use super::names::is_label;
-use super::output::print_line;
+use super::output::{print_line, say};
+use super::pushed::{PushedObject, faults};
 use super::store_arg::StoreArg;
+use super::validate::line;
 use crate::domain::digest::sha256_hex;
 use crate::domain::ids::ObjectId;
+use crate::node::{Inspector, Launcher};
 use crate::source::document::{self, FileObject};
-use crate::source::read_files;
+use crate::source::{read_files, read_plugin_file};
 use crate::store::{Registry, RegistryObject, StoreError, StoreTarget};
 
 /// The kinds that a registry holds.
@@ -52,7 +55,7 @@ pub struct RegistryTarget {
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-All objects are added, or none. Of other kinds than Plugin and PluginChain nothing is added.
+All objects are added, or none if one of them has an error. Of other kinds than Plugin and PluginChain nothing is added.
 
 Examples:
   hawsepipe registry push -f team-a/ --registry registry.db
@@ -78,6 +81,9 @@ pub struct RmArgs {
     pub kind: String,
     /// NAMESPACE/NAME, or NAME in the namespace default
     pub name: String,
+    /// Remove a plugin although chains of the registry use it
+    #[arg(long)]
+    pub force: bool,
 }
 
 pub async fn registry(args: RegistryArgs) -> anyhow::Result<ExitCode> {
@@ -89,8 +95,7 @@ pub async fn registry(args: RegistryArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn push(args: PushArgs) -> anyhow::Result<ExitCode> {
-    let mut objects = Vec::new();
-    let mut code = Vec::new();
+    let mut pushed = Vec::new();
     for file in read_files(&args.files, &HashSet::new()) {
         let text = file.text.as_ref().map_err(|why| anyhow::anyhow!("{}: {why}", file.path.display()))?;
         let found = document::read(&file.path, text, file.is_json()).map_err(|wrong| anyhow::anyhow!("{wrong}"))?;
@@ -99,18 +104,28 @@ async fn push(args: PushArgs) -> anyhow::Result<ExitCode> {
         }
         let default = file.folder.join("plugins");
         let folder = args.plugin_dir.as_deref().unwrap_or(&default);
-        for object in found.objects.iter().filter(|object| KINDS.contains(&object.id.kind.as_str())) {
+        for object in found.objects.into_iter().filter(|object| KINDS.contains(&object.id.kind.as_str())) {
             check_name(&object.id)?;
-            let (object, content) = registered(object, folder)?;
-            print_line(&format!("{} {}/{}", object.kind, object.namespace, object.name))?;
-            objects.push(object);
-            code.extend(content);
+            pushed.push(registered(object, folder)?);
         }
     }
-    if objects.is_empty() {
+    if pushed.is_empty() {
         bail!("the manifests have no Plugin and no PluginChain");
     }
-    Registry::open(args.target.registry.target()?).await?.push(&objects, &code).await?;
+    let checked: Vec<_> = pushed.iter().map(Registered::to_check).collect();
+    let faults = faults(&checked, Inspector::new(Launcher::current()?)).await;
+    if !faults.is_empty() {
+        faults.iter().for_each(|fault| say(&line(fault)));
+        bail!("nothing was pushed: put right what is wrong, and push again");
+    }
+    let (objects, code): (Vec<_>, Vec<_>) = pushed.iter().map(Registered::to_store).unzip();
+    Registry::open(args.target.registry.target()?)
+        .await?
+        .push(&objects, &code.into_iter().flatten().collect::<Vec<_>>())
+        .await?;
+    for RegistryObject { kind, namespace, name, .. } in &objects {
+        print_line(&format!("{kind} {namespace}/{name}"))?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -123,30 +138,51 @@ fn check_name(id: &ObjectId) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns an object as the registry has it, and the code of its file.
-fn registered(object: &FileObject, folder: &Path) -> anyhow::Result<(RegistryObject, Option<String>)> {
-    let (mut document, id) = (object.document.as_ref().clone(), &object.id);
+/// An object to push.
+struct Registered {
+    written: FileObject,
+    /// The object as the registry has it: code of a file is in a ConfigMap.
+    document: Value,
+    /// The name of the file with the plugin's code, and the code.
+    code: Option<(String, String)>,
+}
+
+fn registered(written: FileObject, folder: &Path) -> anyhow::Result<Registered> {
+    let (mut document, id) = (written.document.as_ref().clone(), &written.id);
     let path = document["spec"]["source"]["path"].as_str().map(str::to_owned);
-    let mut found = (None, None);
+    let mut code = None;
     if let Some(path) = path {
-        let file = folder.join(&path);
-        let content = std::fs::read_to_string(&file)
-            .with_context(|| format!("{} {}: spec.source.path {}", id.kind, id.key, file.display()))?;
-        let (digest, name) = (sha256_hex(content.as_bytes()), path.rsplit('/').next().unwrap_or(&path).to_owned());
+        let read = read_plugin_file(folder, &path);
+        let file = read.map_err(|why| anyhow::anyhow!("{} {}: spec.source.path: {why}", id.kind, id.key))?;
+        let name = path.rsplit('/').next().unwrap_or(&path).to_owned();
         let from = json!({"name": config_map(&id.key.name), "key": name});
         document["spec"]["source"] = json!({"configMapKeyRef": from});
-        found = (Some((name, digest)), Some(content));
+        code = Some((name, file.text));
     }
-    let (code, content) = found;
-    let object = RegistryObject {
-        kind: id.kind.as_str().to_owned(),
-        namespace: id.key.namespace.clone(),
-        name: id.key.name.clone(),
-        api_version: document["apiVersion"].as_str().unwrap_or_default().to_owned(),
-        document: document.to_string(),
-        code,
-    };
-    Ok((object, content))
+    Ok(Registered { written, document, code })
+}
+
+impl Registered {
+    fn to_check(&self) -> PushedObject<'_> {
+        let map = config_map(&self.written.id.key.name);
+        let code = self.code.as_ref().map(|(name, code)| (map, name.clone(), &**code));
+        PushedObject { written: &self.written, document: &self.document, code }
+    }
+
+    /// Returns the object for the registry, and the code of its file.
+    fn to_store(&self) -> (RegistryObject, Option<String>) {
+        let ObjectId { kind, key } = &self.written.id;
+        let code = self.code.as_ref().map(|(name, code)| (name.clone(), sha256_hex(code.as_bytes())));
+        let object = RegistryObject {
+            kind: kind.as_str().to_owned(),
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+            api_version: self.document["apiVersion"].as_str().unwrap_or_default().to_owned(),
+            document: self.document.to_string(),
+            code,
+        };
+        (object, self.code.as_ref().map(|(_, code)| code.clone()))
+    }
 }
 
 async fn list(target: RegistryTarget) -> anyhow::Result<ExitCode> {
@@ -161,10 +197,35 @@ async fn list(target: RegistryTarget) -> anyhow::Result<ExitCode> {
 async fn remove(args: RmArgs) -> anyhow::Result<ExitCode> {
     let (namespace, name) = args.name.split_once('/').unwrap_or(("default", &args.name));
     let registry = Registry::open(args.target.registry.existing()?).await?;
+    let objects = registry.list().await?;
+    let is_there = objects.iter().any(|object| object.id() == [&args.kind, namespace, name]);
+    let users: Vec<_> = objects.iter().filter(|object| uses(object, namespace, name)).map(shown).collect();
+    if is_there && args.kind == "Plugin" && !args.force && !users.is_empty() {
+        bail!(
+            "Plugin {namespace}/{name} is used by {}, which would refuse calls without it: take it out there first, or give \
+             --force",
+            users.join(", ")
+        );
+    }
     if !registry.remove([&args.kind, namespace, name]).await? {
         bail!("the registry has no {} {namespace}/{name}", args.kind);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn shown(object: &RegistryObject) -> String {
+    let [kind, namespace, name] = object.id();
+    format!("{kind} {namespace}/{name}")
+}
+
+/// Whether an object is a chain with an entry that names this plugin.
+fn uses(object: &RegistryObject, namespace: &str, name: &str) -> bool {
+    let document: Value = serde_json::from_str(&object.document).unwrap_or_default();
+    let entries = document["spec"]["entries"].as_array().into_iter().flatten();
+    object.kind == "PluginChain"
+        && entries
+            .into_iter()
+            .any(|entry| entry["name"] == name && entry["namespace"].as_str().unwrap_or(&object.namespace) == namespace)
 }
 
 /// A registry that a gateway follows, and the folder that has a copy of it.

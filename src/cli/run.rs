@@ -25,7 +25,7 @@ use super::store_arg::StoreArg;
 use super::validate::{directory, line};
 use super::wiring::engine;
 use crate::domain::digest::sha256_hex;
-use crate::domain::plan::GatewayPlan;
+use crate::domain::plan::{GatewayPlan, Plan};
 use crate::node::{Inspector, hide_memory};
 use crate::source::{CompiledManifests, Directory, FolderWatch, Located, StateFolder, unread_folders};
 use crate::telemetry::process::Telemetry;
@@ -42,7 +42,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let (files, registry) = files(&args, &state).await?;
     let mut directory = directory(files, args.source.options)?;
     warn_of_unread(&args.source.files);
-    let first = first_reading(&mut directory).await?;
+    let first = first_reading(&mut directory, state_folder::last_plan(&state)).await?;
     let bind = Bind { listen: addresses.listen, ip: HERE, advertise: args.advertise };
     check_open(&first.plan.gateway, &bind, addresses.admin, args.insecure_anonymous)?;
     // From here on, a signal must end the process gracefully.
@@ -94,16 +94,21 @@ async fn files(args: &RunArgs, state: &StateFolder) -> anyhow::Result<(Vec<PathB
 fn keep(engine: &Gateway, state: &Arc<StateFolder>) {
     state_folder::keep_seen_names(engine, state);
     state_folder::keep_loaded_plugins(engine, state);
+    state_folder::keep_plans(engine, state);
 }
 
 /// Stores the last changes.
 fn write(engine: &Gateway, state: &StateFolder) {
     state_folder::write_seen_names(engine, state);
     state_folder::write_loaded_plugins(engine, state);
+    state_folder::write_plan(engine, state);
 }
 
-async fn first_reading(directory: &mut Directory<Inspector>) -> anyhow::Result<CompiledManifests> {
-    let first = directory.read(None).await?;
+async fn first_reading(
+    directory: &mut Directory<Inspector>,
+    stored: Option<Plan>,
+) -> anyhow::Result<CompiledManifests> {
+    let first = directory.read_first(stored.as_ref()).await?;
     check_whole(&first)?;
     Ok(first)
 }

@@ -13,6 +13,7 @@ use super::args::RunArgs;
 use super::serve::Gateway;
 use crate::domain::digest::sha256_hex;
 use crate::domain::kept_form::KeptForm;
+use crate::domain::plan::{FORMAT_VERSION, Plan};
 use crate::domain::seen::SeenNames;
 use crate::source::{StateFile, StateFolder};
 use crate::transport::{GatewayMark, ServerLauncher};
@@ -21,6 +22,8 @@ use crate::transport::{GatewayMark, ServerLauncher};
 const SEEN_NAMES: StateFile = StateFile { name: "seen-names", max_bytes: 4 << 20 };
 /// The file with the last loaded form of each plugin, including its code.
 const LOADED_PLUGINS: StateFile = StateFile { name: "loaded-plugins", max_bytes: 64 << 20 };
+/// The file with the plan that was last in force. It has no secrets.
+const LAST_PLAN: StateFile = StateFile { name: "last-plan", max_bytes: 256 << 20 };
 /// The shortest time between two writes of a file.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -112,6 +115,37 @@ pub fn keep_loaded_plugins(engine: &Gateway, state: &Arc<StateFolder>) {
             tokio::time::sleep(PAUSE).await;
         }
     });
+}
+
+/// Returns the plan that an earlier process had in force last.
+pub fn last_plan(state: &StateFolder) -> Option<Plan> {
+    state.read::<Plan>(LAST_PLAN).filter(|plan| plan.format_version == FORMAT_VERSION)
+}
+
+/// From now on stores each plan that comes into force. Objects that are invalid at the next start keep the forms that they have in
+/// it.
+pub fn keep_plans(engine: &Gateway, state: &Arc<StateFolder>) {
+    let (mut plans, engine, state) = (engine.plans(), Arc::downgrade(engine), Arc::clone(state));
+    tokio::spawn(async move {
+        let mut stored = String::new();
+        while plans.changed().await.is_ok() {
+            let Some(plan) = engine.upgrade().map(|engine| Arc::clone(engine.snapshot().plan())) else { return };
+            if plan.revision != stored {
+                stored.clone_from(&plan.revision);
+                let state = Arc::clone(&state);
+                let _ = tokio::task::spawn_blocking(move || state.write(LAST_PLAN, &*plan)).await;
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    });
+}
+
+/// Stores the plan in force one last time, when the gateway ends.
+pub fn write_plan(engine: &Gateway, state: &StateFolder) {
+    let snapshot = engine.snapshot();
+    if !snapshot.plan().revision.is_empty() {
+        state.write(LAST_PLAN, &**snapshot.plan());
+    }
 }
 
 /// Stores the loaded forms of plugins one last time, when the gateway ends.

@@ -99,6 +99,8 @@ pub struct InvalidObject {
     /// `None` if they cannot be read: a chain that was never accepted then counts as selecting every tool call within
     /// its reach.
     pub chain: Option<ChainInput>,
+    /// Labels of the object; `None` if they cannot be read.
+    pub labels: Option<Labels>,
     /// `Some(true)` if the object asks to be switched off (`enabled: false` of an upstream, `stopped: true` of a
     /// gateway), `Some(false)` if it asks to be switched on, `None` if it asks for neither.
     pub off: Option<bool>,

@@ -110,9 +110,13 @@ impl Engine {
         let ItemName { endpoint, kind, name } = item;
         let is_named = matches!(endpoint, Endpoint::One(_))
             || snapshot.plan().gateway.prefix == PrefixMode::Always && kind.has_name();
+        let is_tool_of = |plan: &UpstreamPlan| match plan.pipeline() {
+            Some(pipeline) => kind == ItemKind::Tool && pipeline.tool_name() == name,
+            None => name.strip_prefix(&*plan.key.name).is_some_and(|rest| rest.starts_with("__")),
+        };
         let may_have = |plan: &UpstreamPlan| match endpoint {
             Endpoint::One(upstream) => upstream == plan.key.name,
-            Endpoint::All => !is_named || name.strip_prefix(&*plan.key.name).is_some_and(|rest| rest.starts_with("__")),
+            Endpoint::All => !is_named || is_tool_of(plan),
         };
         if is_named && matches!(item.find(snapshot), Lookup::Unknown) {
             let upstreams = snapshot.linked.upstreams.iter().map(|upstream| &upstream.target.plan);
@@ -144,7 +148,7 @@ impl Engine {
         wanted: impl Fn(&UpstreamPlan) -> bool,
         is_named: bool,
     ) -> impl Iterator<Item = &'s UpstreamPlan> {
-        let upstreams = snapshot.linked.upstreams.iter().filter(|upstream| upstream.refusing.is_none());
+        let upstreams = snapshot.linked.upstreams.iter().filter(|upstream| upstream.lists());
         let plans = upstreams.map(|upstream| &upstream.target.plan);
         let (now, limit) = (self.clock.monotonic(), list_timeout(snapshot));
         let is_late = move |plan: &UpstreamPlan| !is_named && self.state.filtered.are_late(&plan.key, now, limit);
@@ -152,7 +156,7 @@ impl Engine {
             let key = &plan.key;
             self.state.was_tried(key, kind) && (!snapshot.filters.are_running(key, kind) || is_late(plan))
         };
-        plans.filter(move |plan| plan.enabled && wanted(plan) && !tried(plan))
+        plans.filter(move |plan| plan.enabled && !tried(plan) && wanted(plan))
     }
 
     /// The names of the visible upstreams whose tools are not known: no list of theirs was ever read, or the chains over it have not
@@ -166,7 +170,7 @@ impl Engine {
             !self.state.upstream(key).knows_tools() || snapshot.filters.are_running(key, ItemKind::Tool)
         };
         let upstreams = snapshot.linked.upstreams.iter().enumerate();
-        let upstreams = upstreams.filter(|(index, upstream)| upstream.refusing.is_none() && is_visible(*index));
+        let upstreams = upstreams.filter(|(index, upstream)| upstream.lists() && is_visible(*index));
         let plans =
             upstreams.map(|(_, upstream)| &upstream.target.plan).filter(|plan| plan.enabled && is_unknown(&plan.key));
         plans.map(|plan| &*plan.key.name).collect()

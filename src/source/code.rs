@@ -54,8 +54,16 @@ fn read_one(plugin_dir: &Path, path: &str) -> Result<FileCode, Unread> {
             Err(Unread::new(Reason::FileNotFound, message))
         }
         Some((image, relative)) => read_below(&image, relative, "image"),
-        None => read_below(plugin_dir, path, "plugin folder"),
+        None => read_plugin_file(plugin_dir, path),
     }
+}
+
+/// Reads a file below `plugin_dir`.
+///
+/// # Errors
+/// If the path, or a link on it, leads out of the folder, or the file cannot be read.
+pub fn read_plugin_file(plugin_dir: &Path, path: &str) -> Result<FileCode, Unread> {
+    read_below(plugin_dir, path, "plugin folder")
 }
 
 /// Reads the file `path` below the folder `top`, which is called `name` in messages.

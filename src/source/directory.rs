@@ -123,13 +123,31 @@ impl<I: Inspect> Directory<I> {
     /// # Errors
     /// See [`DirectoryError`].
     pub async fn read(&mut self, previous: Option<&Plan>) -> Result<CompiledManifests, DirectoryError> {
+        self.read_after(previous, previous).await
+    }
+
+    /// Reads everything for the first time. `stored` is the last plan of an earlier process: objects that are invalid now keep
+    /// the forms that they have there.
+    ///
+    /// # Errors
+    /// See [`DirectoryError`].
+    pub async fn read_first(&mut self, stored: Option<&Plan>) -> Result<CompiledManifests, DirectoryError> {
+        self.read_after(None, stored).await
+    }
+
+    /// `running` is the running plan, and `previous` the one with the last accepted forms.
+    async fn read_after(
+        &mut self,
+        running: Option<&Plan>,
+        previous: Option<&Plan>,
+    ) -> Result<CompiledManifests, DirectoryError> {
         let first = self.loaded.is_none();
         if let Some(folder) = self.settings.secrets_dir.as_ref().filter(|folder| first && !folder.is_dir()) {
             return Err(DirectoryError::NoSecretsDir(folder.clone()));
         }
         let plugin_dir = self.plugin_dir();
         let loaded = self.load(&plugin_dir).await?;
-        if let Some(running) = previous.filter(|plan| plan.gateway.declared && !loaded.declares(Kind::MCPGateway)) {
+        if let Some(running) = running.filter(|plan| plan.gateway.declared && !loaded.declares(Kind::MCPGateway)) {
             return Err(DirectoryError::GatewayGone(running.gateway.key.clone()));
         }
         let gateway = choose(&loaded, self.settings.gateway.as_deref())?.cloned();

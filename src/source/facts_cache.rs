@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::code::wanted_code;
 use crate::config::compile::FoundCode;
+use crate::config::input::Inputs;
 use crate::domain::ports::{CodeFacts, Inspect};
 
 /// The maximum number of code texts whose facts are kept.
@@ -40,6 +42,11 @@ impl<I: Inspect> FactsCache<I> {
         }
         facts
     }
+}
+
+/// Returns the facts of the code of all plugins whose code is available.
+pub async fn inspected(inspect: impl Inspect, inputs: &Inputs) -> BTreeMap<String, CodeFacts> {
+    FactsCache::new(inspect).of(&wanted_code(inputs)).await
 }
 
 #[cfg(test)]

@@ -20,8 +20,10 @@ mod tests;
 pub mod watch;
 pub mod yaml;
 
+pub use self::code::read_plugin_file;
 pub use self::directory::{CompiledManifests, Directory, DirectoryError, DirectorySettings};
 pub use self::doubling_backoff::DoublingBackoff;
+pub use self::facts_cache::inspected;
 pub use self::files::{FileText, read_files};
 pub use self::folders::Folders;
 pub use self::load::{LoadedManifests, load};

@@ -1,6 +1,7 @@
 //! Turns a document of one of Hawsepipe's kinds into the compiler's input. For an invalid document, the input is the
 //! part that still takes effect, if any.
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -8,7 +9,7 @@ use super::place::ManifestSource;
 use super::{chain, gateway, invalid_chain, not_served, pipeline, plugin, section, upstream};
 use crate::api::check;
 use crate::config::input::{
-    ChainInput, GatewayInput, InvalidObject, PipelineInput, PluginInput, SectionInput, UpstreamInput,
+    ChainInput, GatewayInput, InvalidObject, Labels, PipelineInput, PluginInput, SectionInput, UpstreamInput,
 };
 use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::problem::Problem;
@@ -45,6 +46,14 @@ fn is_off(kind: Kind, document: &Value) -> Option<bool> {
     }
 }
 
+/// Returns the labels of an object; `None` if they cannot be read.
+fn labels(document: &Value) -> Option<Labels> {
+    match document.pointer("/metadata/labels") {
+        None | Some(Value::Null) => Some(Labels::new()),
+        Some(labels) => Labels::deserialize(labels).ok(),
+    }
+}
+
 /// Checks and lowers an object of one of Hawsepipe's kinds. `previous` is the object's last accepted form; rules about
 /// changes compare the object with it. For a valid object, the Problems are about fields that are null or that cannot
 /// be served; for an invalid object, they include the faults that make it invalid.
@@ -67,7 +76,8 @@ pub fn document(
             problems.extend(more);
             let is_chain = id.kind == Kind::PluginChain;
             let chain = is_chain.then(|| invalid_chain(&id.key, document, &problems)).flatten();
-            (Err(InvalidObject { id: id.clone(), chain, off: is_off(id.kind, document) }), problems)
+            let (labels, off) = (labels(document), is_off(id.kind, document));
+            (Err(InvalidObject { id: id.clone(), chain, labels, off }), problems)
         }
     }
 }

@@ -5,7 +5,7 @@ use super::resolve::{self, ResolvedPlugin};
 use super::world::World;
 use super::{FieldFault, bounds, id, takes, values};
 use crate::config::expr::Expression;
-use crate::config::input::{ChainInput, EntryInput};
+use crate::config::input::{ChainInput, EntryInput, InvalidObject};
 use crate::config::variables::OF_ENTRIES;
 use crate::domain::digest::revision;
 use crate::domain::ids::{Kind, ObjectKey};
@@ -24,8 +24,8 @@ pub(super) fn compile(world: &World<'_>, problems: &mut Vec<Problem>) -> Vec<Cha
         }
     }
     for invalid in world.inputs.invalid.iter().filter(|o| o.id.kind == Kind::PluginChain) {
-        let form = world.accepted(&invalid.id.key).cloned();
-        chains.extend(form.or_else(|| world.refusing_form(&invalid.id.key, invalid.chain.as_ref())));
+        let form = world.accepted(&invalid.id.key).filter(|_| world.takes_invalid(invalid)).cloned();
+        chains.extend(form.or_else(|| world.refusing_form(invalid)));
     }
     for chain in &mut chains {
         // A kept form can have an outdated `owner`, because the gateway's list of required chains can change.
@@ -43,11 +43,11 @@ pub(super) fn compile(world: &World<'_>, problems: &mut Vec<Problem>) -> Vec<Cha
 }
 
 impl World<'_> {
-    /// Whether the gateway might take a chain of which only the key is known.
-    fn takes_from(&self, chain: &ObjectKey) -> bool {
+    /// Whether the gateway takes a chain that is invalid, as far as that can be read.
+    fn takes_invalid(&self, chain: &InvalidObject) -> bool {
         let own = &self.gateway.key.namespace;
-        let includes = |wanted: &Takes| takes::includes(&wanted.namespaces, own, &chain.namespace, self.inputs);
-        self.gateway.required.contains(chain) || self.takes.is_none_or(includes)
+        let takes = |wanted: &Takes| takes::takes_invalid(wanted, own, chain, self.inputs);
+        self.gateway.required.contains(&chain.id.key) || self.takes.is_none_or(takes)
     }
 
     /// Whether the gateway takes the chain, and the chain is for this gateway. A chain of another namespace must name
@@ -176,7 +176,8 @@ impl World<'_> {
 
     /// Like [`Self::refusing`], for a chain that violates its schema or a rule. A chain that cannot be read at all
     /// selects everything within its reach. Returns `None` if the gateway does not take the chain.
-    fn refusing_form(&self, key: &ObjectKey, chain: Option<&ChainInput>) -> Option<ChainPlan> {
+    fn refusing_form(&self, invalid: &InvalidObject) -> Option<ChainPlan> {
+        let (key, chain) = (&invalid.id.key, invalid.chain.as_ref());
         let message = format!("PluginChain {key} is not valid, and no accepted form of it is known");
         let refusal = Refusal { reason: Reason::InvalidObject, message };
         let everything = ChainInput {
@@ -193,7 +194,7 @@ impl World<'_> {
             notifications_pass: false,
             entries: Vec::new(),
         };
-        let taken = chain.map_or_else(|| self.takes_from(key), |chain| self.takes(chain, &mut Vec::new()));
+        let taken = chain.map_or_else(|| self.takes_invalid(invalid), |chain| self.takes(chain, &mut Vec::new()));
         taken.then(|| self.refusing(chain.unwrap_or(&everything), refusal))
     }
 }

@@ -1,6 +1,6 @@
 //! Helpers for faults of objects and for invalid objects.
 
-use crate::config::input::Inputs;
+use crate::config::input::{Inputs, InvalidObject};
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::reason::Reason;
 
@@ -11,13 +11,18 @@ pub(super) fn id(kind: Kind, key: &ObjectKey) -> ObjectId {
     ObjectId::new(kind, key.clone())
 }
 
+/// Returns what is known of an object that exists but is invalid.
+pub(super) fn invalid<'a>(inputs: &'a Inputs, kind: Kind, key: &ObjectKey) -> Option<&'a InvalidObject> {
+    inputs.invalid.iter().find(|object| object.id.kind == kind && object.id.key == *key)
+}
+
 /// Whether an object exists but is invalid.
 pub(super) fn is_invalid(inputs: &Inputs, kind: Kind, key: &ObjectKey) -> bool {
-    inputs.invalid.iter().any(|o| o.id.kind == kind && o.id.key == *key)
+    invalid(inputs, kind, key).is_some()
 }
 
 /// For an invalid object, returns whether it asks to be switched off (`true`) or on (`false`). Returns `None` if it
 /// asks for neither.
 pub(super) fn switched_off(inputs: &Inputs, kind: Kind, key: &ObjectKey) -> Option<bool> {
-    inputs.invalid.iter().find(|o| o.id.kind == kind && o.id.key == *key)?.off
+    invalid(inputs, kind, key)?.off
 }

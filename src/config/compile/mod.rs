@@ -15,10 +15,13 @@ mod exports;
 mod fault;
 mod gateway;
 mod images;
+mod kept;
 mod lost_exports;
+mod names;
 mod pipelines;
 mod plugin_code;
 mod plugins;
+mod references;
 mod resolve;
 mod restrictions;
 mod sections;
@@ -79,7 +82,7 @@ pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<P
     access::check(&mut gateway, tests, settings, &mut problems);
     access::put_keys(&mut gateway, inputs, settings, &mut problems);
     let takes = gateway::takes(inputs, previous);
-    let mut upstreams = upstreams::compile(inputs, previous, &gateway.key, takes.as_ref(), &mut problems);
+    let mut candidates = upstreams::compile(inputs, previous, &gateway.key, takes.as_ref(), &mut problems);
     let mut checks = ConfigChecks::new(&inputs.config_verdicts);
     let mut plugins = plugins::compile(inputs, previous, &mut checks, &mut problems);
     let of_pipelines = pipelines::PipelineContext {
@@ -90,8 +93,10 @@ pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<P
         takes: takes.as_ref(),
         plugins: &plugins,
     };
-    of_pipelines.resolve_providers(&mut upstreams, &mut problems);
-    upstreams.extend(pipelines::compile(&of_pipelines, &upstreams, &mut problems));
+    of_pipelines.resolve_providers(&mut candidates, &mut problems);
+    candidates.extend(pipelines::compile(&of_pipelines, &mut problems));
+    let mut upstreams = names::assign(candidates, previous, &mut problems);
+    upstreams::refuse_exchanges(inputs, &gateway.key, &mut upstreams, &mut problems);
     let compile_chains = |plugins: &plugins::Plugins<'_>| {
         let mut problems = Vec::new();
         let world = World {

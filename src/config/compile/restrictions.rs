@@ -5,12 +5,12 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::gateway::refusal_of_missing;
 use super::resolve::withhold;
-use super::takes::shared;
+use super::takes::{names, shared};
 use super::upstreams::taken_address;
 use super::{is_invalid, plugins};
 use crate::config::input::{Inputs, PluginInput};
 use crate::domain::ids::{Kind, ObjectKey};
-use crate::domain::plan::{EntryPlan, Plan, Refusal, Restrictions, Revoked, UpstreamPlan};
+use crate::domain::plan::{EntryPlan, Plan, Refusal, Restrictions, Revoked, TransportPlan, UpstreamPlan};
 use crate::domain::reason::Reason;
 
 /// Returns what was revoked since `plan` was compiled, according to the current objects. The stop switch is not
@@ -19,16 +19,26 @@ use crate::domain::reason::Reason;
 /// A deleted chain that is not required stays in force, so that a plan never protects less than when it was compiled.
 pub fn restrictions(inputs: &Inputs, plan: &Plan) -> Restrictions {
     let upstreams: HashMap<_, _> = inputs.upstreams.iter().map(|input| (&input.plan.key, input)).collect();
-    let gateway = &plan.gateway.key.namespace;
-    let is_revoked = |upstream: &&UpstreamPlan| match upstreams.get(&upstream.key) {
-        _ if upstream.refusing.is_none() && is_elsewhere(inputs, &upstream.key) => true,
-        Some(input) => !shared(input.share_with.as_ref(), &upstream.key.namespace, gateway, inputs),
-        None => !is_invalid(inputs, Kind::MCPUpstream, &upstream.key),
+    let pipelines: HashMap<_, _> = inputs.pipelines.iter().map(|input| (&input.plan.key, input)).collect();
+    let gateway = &plan.gateway.key;
+    let is_revoked = |upstream: &&UpstreamPlan| {
+        let (key, kind) = (&upstream.key, upstream.kind());
+        match (kind, upstreams.get(key), pipelines.get(key)) {
+            // Nothing is sent to it anyway.
+            _ if upstream.transport == TransportPlan::None => false,
+            (Kind::ToolPipeline, _, Some(input)) => !names(&input.gateways, &key.namespace, gateway),
+            (Kind::ToolPipeline, _, None) => !is_invalid(inputs, kind, key),
+            _ if upstream.refusing.is_none() && is_elsewhere(inputs, key) => true,
+            (_, Some(input), _) => !shared(input.share_with.as_ref(), &key.namespace, &gateway.namespace, inputs),
+            (_, None, _) => !is_invalid(inputs, kind, key),
+        }
     };
     let mut revoked: Vec<_> =
         plan.upstreams.iter().filter(is_revoked).map(|upstream| Revoked::Upstream(upstream.key.clone())).collect();
     revoked.extend(plugins_of(inputs, plan));
-    let refusing = plan.gateway.required.iter().find_map(|key| refusal_of_missing(inputs, key));
+    // A plan that refuses every call says already why.
+    let required = plan.gateway.required.iter().filter(|_| plan.gateway.refusing.is_none());
+    let refusing = required.into_iter().find_map(|key| refusal_of_missing(inputs, key));
     Restrictions { refusing, revoked, ..Restrictions::default() }
 }
 
@@ -42,34 +52,44 @@ fn is_elsewhere(inputs: &Inputs, upstream: &ObjectKey) -> bool {
     }
 }
 
-/// Returns the revocations of plugins that entries of `plan` must no longer run, without duplicates.
+/// Returns the revocations of plugins that entries of chains, and steps of pipelines, in `plan` must no longer run, without
+/// duplicates.
 fn plugins_of(inputs: &Inputs, plan: &Plan) -> Vec<Revoked> {
     let plugins: HashMap<_, _> = inputs.plugins.iter().map(|input| (&input.key, input)).collect();
     let mut seen = BTreeSet::new();
     let mut revoked = Vec::new();
-    for chain in &plan.chains {
-        for entry in chain.entries.iter().filter(|entry| entry.unavailable.is_none()) {
-            let plugin = &entry.plugin;
-            let (reason, of) = match plugins.get(plugin) {
-                // An invalid plugin still consents to every use that it permitted before.
-                None if is_invalid(inputs, Kind::Plugin, plugin) => continue,
-                None => (Reason::PluginNotFound, None),
-                Some(input) if permits(inputs, input, &chain.key, entry) => continue,
-                Some(_) => (Reason::RefNotPermitted, Some(chain.key.clone())),
-            };
-            if seen.insert((plugin.clone(), of.clone())) {
-                let refusal = Refusal::of_revoked(reason, plugin);
-                revoked.push(Revoked::Plugin { plugin: plugin.clone(), chain: of, refusal });
-            }
+    for (user, plugin, configures) in uses(plan) {
+        let (reason, of) = match plugins.get(plugin) {
+            // An invalid plugin still consents to every use that it permitted before.
+            None if is_invalid(inputs, Kind::Plugin, plugin) => continue,
+            None => (Reason::PluginNotFound, None),
+            Some(input) if permits(inputs, input, user, configures) => continue,
+            Some(_) => (Reason::RefNotPermitted, Some(user.clone())),
+        };
+        if seen.insert((plugin.clone(), of.clone())) {
+            let refusal = Refusal::of_revoked(reason, plugin);
+            revoked.push(Revoked::Plugin { plugin: plugin.clone(), chain: of, refusal });
         }
     }
     revoked
 }
 
-fn permits(inputs: &Inputs, plugin: &PluginInput, chain: &ObjectKey, entry: &EntryPlan) -> bool {
-    let is_own = chain.namespace == plugin.key.namespace;
-    let configures = entry.config.is_some() && !plugin.config_overrides;
-    is_own || (plugins::permitted(inputs, plugin, &chain.namespace) && !configures)
+/// Returns each use of a plugin that can run: the chain, pipeline or upstream, the plugin, and whether its configuration is changed.
+fn uses(plan: &Plan) -> impl Iterator<Item = (&ObjectKey, &ObjectKey, bool)> {
+    let entries = plan.chains.iter().flat_map(|chain| {
+        let available = chain.entries.iter().filter(|entry| entry.unavailable.is_none());
+        available.map(|entry| (&chain.key, &entry.plugin, entry.config.is_some()))
+    });
+    let steps = plan.upstreams.iter().flat_map(|upstream| {
+        let available = upstream.plugins().filter(|step| step.unavailable.is_none());
+        available.map(|step| (&upstream.key, &step.key, upstream.configures(step)))
+    });
+    entries.chain(steps)
+}
+
+fn permits(inputs: &Inputs, plugin: &PluginInput, user: &ObjectKey, configures: bool) -> bool {
+    let is_own = user.namespace == plugin.key.namespace;
+    is_own || (plugins::permitted(inputs, plugin, &user.namespace) && (!configures || plugin.config_overrides))
 }
 
 /// Applies `restrictions` to the running plan.
@@ -87,16 +107,15 @@ pub fn restrict(plan: &mut Plan, restrictions: &Restrictions) {
     }
 }
 
-fn revoke(plan: &mut Plan, plugin: &ObjectKey, chain: Option<&ObjectKey>, refusal: &Refusal) {
-    let chains = plan.chains.iter_mut().filter(|of| chain.is_none_or(|chain| of.key == *chain));
+/// Takes a plugin from `user`, a chain, a pipeline or an upstream, or from all.
+fn revoke(plan: &mut Plan, plugin: &ObjectKey, user: Option<&ObjectKey>, refusal: &Refusal) {
+    let chains = plan.chains.iter_mut().filter(|chain| user.is_none_or(|user| chain.key == *user));
     for entry in chains.flat_map(|chain| &mut chain.entries).filter(|entry| entry.plugin == *plugin) {
         withhold(entry, refusal.clone());
     }
-    if chain.is_none() {
-        plan.withhold_steps(plugin, refusal);
-    }
+    plan.withhold_steps(plugin, user, refusal);
     let names_it = |entry: &EntryPlan| entry.plugin == *plugin && entry.unavailable.is_none();
-    if !plan.chains.iter().flat_map(|chain| &chain.entries).any(names_it) {
+    if !plan.chains.iter().flat_map(|chain| &chain.entries).any(names_it) && !plan.has_step_of(plugin) {
         plan.plugins.retain(|known| known.key != *plugin);
     }
 }

@@ -1,6 +1,7 @@
 //! Compiles bindings of sections: which ones the gateway takes, and whether their upstreams can be used.
 
-use super::takes::{by_both, shared, takes};
+use super::fault::invalid;
+use super::takes::{by_both, shared, takes, takes_invalid};
 use super::{FieldFault, bounds, id, is_invalid};
 use crate::config::input::{Inputs, SectionInput, UpstreamInput};
 use crate::config::nearest::nearest;
@@ -40,9 +41,9 @@ pub(super) fn compile(
             plans.push(context.compile_one(section, problems));
         }
     }
-    // A binding that is not valid any more keeps its form and its place.
+    // A binding that is not valid any more keeps its form and its place, if the gateway still takes it.
     let before = context.previous.iter().flat_map(|plan| plan.sections.iter().enumerate());
-    for (place, kept) in before.filter(|(_, kept)| is_invalid(context.inputs, Kind::SectionBinding, &kept.key)) {
+    for (place, kept) in before.filter(|(_, kept)| context.keeps(kept)) {
         plans.insert(place.min(plans.len()), accepted(kept));
     }
     for plan in &mut plans {
@@ -57,6 +58,13 @@ impl SectionContext<'_> {
         let (Some(wanted), key) = (self.takes, &section.plan.key) else { return true };
         let taken = takes(wanted, &self.gateway.namespace, &key.namespace, &section.labels, self.inputs);
         by_both((self.gateway, taken, "spec.sections"), id(Kind::SectionBinding, key), &section.gateways, problems)
+    }
+
+    /// Whether the binding is invalid now, and the gateway still takes it.
+    fn keeps(&self, kept: &SectionPlan) -> bool {
+        let own = &self.gateway.namespace;
+        invalid(self.inputs, Kind::SectionBinding, &kept.key)
+            .is_some_and(|object| self.takes.is_none_or(|wanted| takes_invalid(wanted, own, object, self.inputs)))
     }
 
     /// Returns the binding as written; if that is not accepted, its last accepted form; if there is none, a form that
@@ -103,8 +111,10 @@ impl SectionContext<'_> {
         let input = self.inputs.upstreams.iter().find(|input| input.plan.key == *upstream);
         let is_known = input.is_some() || is_invalid(self.inputs, Kind::MCPUpstream, upstream);
         let permits = |input: &UpstreamInput| shared(input.share_with.as_ref(), &upstream.namespace, own, self.inputs);
-        // The consent of an upstream that is not valid any more is not known; that of its own namespace is not needed.
-        if is_known && !input.map_or(upstream.namespace == *own, permits) {
+        // An upstream that is not valid any more consents to what it consented to before; that of its own namespace is not needed.
+        let mut before = self.previous.iter().flat_map(|before| &before.sections);
+        let mut had_it = || before.any(|it| it.key == plan.key && it.upstream == *upstream && it.refusing.is_none());
+        if is_known && !input.map_or_else(|| upstream.namespace == *own || had_it(), permits) {
             let why = format!("{upstream} is not shared with {own}: name {own} in spec.shareWith of the upstream");
             return Some((Reason::RefNotPermitted, why));
         }

@@ -39,7 +39,7 @@ pub fn keep_within_bounds(plan: &mut Plan, previous: Option<&Plan>, problems: &m
     let kept: HashSet<_> = plan.plugins.iter().map(|plugin| &plugin.digest).collect();
     plan.code.retain(|digest, _| kept.contains(digest));
     for (object, refusal) in beyond.iter().filter(|(object, _)| object.kind == Kind::Plugin) {
-        plan.withhold_steps(&object.key, refusal);
+        plan.withhold_steps(&object.key, None, refusal);
     }
     for entry in plan.chains.iter_mut().flat_map(|chain| &mut chain.entries) {
         if let Some(refusal) = beyond.get(&id(Kind::Plugin, &entry.plugin)) {

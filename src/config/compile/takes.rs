@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::config::input::{Inputs, Labels, Namespaces, Takes};
+use crate::config::input::{Inputs, InvalidObject, Labels, Namespaces, Takes};
 use crate::domain::ids::{ObjectId, ObjectKey};
 use crate::domain::plan::{LabelExpression, LabelOperator, LabelSelector};
 use crate::domain::problem::Problem;
@@ -35,10 +35,7 @@ pub(super) fn by_both(
     gateways: &[ObjectKey],
     problems: &mut Vec<Problem>,
 ) -> bool {
-    let names_it = match gateways.is_empty() {
-        true => object.key.namespace == gateway.namespace,
-        false => gateways.contains(gateway),
-    };
+    let names_it = names(gateways, &object.key.namespace, gateway);
     if taken != names_it {
         let message = match taken {
             true => format!("{gateway} takes it, but it does not name that gateway in spec.gateways"),
@@ -47,6 +44,17 @@ pub(super) fn by_both(
         problems.push(Problem::warning(Reason::NotTaken, object, "spec.gateways", message));
     }
     taken && names_it
+}
+
+/// Whether an object of `namespace` with this list of gateways is for `gateway`.
+pub(super) fn names(gateways: &[ObjectKey], namespace: &str, gateway: &ObjectKey) -> bool {
+    if gateways.is_empty() { namespace == gateway.namespace } else { gateways.contains(gateway) }
+}
+
+/// Whether a gateway of namespace `own` takes an invalid object. Labels that cannot be read count as those that it wants.
+pub(super) fn takes_invalid(takes: &Takes, own: &str, object: &InvalidObject, inputs: &Inputs) -> bool {
+    includes(&takes.namespaces, own, &object.id.key.namespace, inputs)
+        && object.labels.as_ref().is_none_or(|labels| takes.selector.matches(labels))
 }
 
 /// Whether an object of namespace `own` can be used from `namespace`.

@@ -1,50 +1,47 @@
 //! Compiles upstreams: which ones a gateway serves, and in which form.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-
-use super::{FieldFault, bounds, id, is_invalid, switched_off, takes, values};
+use super::kept::{accepted, kept_forms};
+use super::names::{Candidate, is_same_object};
+use super::{FieldFault, bounds, id, takes, values};
 use crate::config::input::{Inputs, UpstreamInput};
 use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::plan::{GatewayTakes, NamedValue, Plan, Refusal, Takes, TransportPlan, UpstreamPlan};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
-/// Returns the upstreams in routing order. `takes` decides which upstreams are served; `None` means all.
+/// Returns the upstreams in routing order, and the kept forms of invalid ones. `takes` decides which upstreams are served; `None`
+/// means all.
 pub(super) fn compile(
     inputs: &Inputs,
     previous: Option<&Plan>,
     gateway: &ObjectKey,
     takes: Option<&GatewayTakes>,
     problems: &mut Vec<Problem>,
-) -> Vec<UpstreamPlan> {
+) -> Vec<Candidate> {
     let takes = takes.map(|takes| &takes.upstreams);
-    let kept = kept(inputs, previous, gateway, takes);
-    let mut plans: Vec<UpstreamPlan> = Vec::with_capacity(inputs.upstreams.len());
-    let mut named: HashMap<String, ObjectKey> =
-        kept.iter().map(|(_, kept)| (kept.key.name.clone(), kept.key.clone())).collect();
+    let mut candidates = Vec::with_capacity(inputs.upstreams.len());
     for upstream in &inputs.upstreams {
-        if !is_taken(inputs, gateway, takes, upstream, problems) {
-            continue;
-        }
-        let plan = compile_one(inputs, previous, upstream, problems);
-        match named.entry(plan.key.name.clone()) {
-            Entry::Occupied(older) => problems.push(name_conflict(&plan.key, older.get())),
-            Entry::Vacant(free) => {
-                free.insert(plan.key.clone());
-                plans.push(plan);
-            }
+        if is_taken(inputs, gateway, takes, upstream, problems) {
+            candidates.push(Candidate::new(compile_one(inputs, previous, upstream, problems)));
         }
     }
-    // A kept upstream stays at its previous position, or goes to the end if there are fewer upstreams now.
-    for (place, kept) in kept {
-        let enabled = switched_off(inputs, Kind::MCPUpstream, &kept.key).map_or(kept.enabled, |off| !off);
-        let form = match taken_address(inputs, &kept.key) {
-            Some(message) => refusing(kept, Reason::NameTaken, message),
-            None => kept.clone(),
+    for kept in kept_forms(Kind::MCPUpstream, inputs, previous, gateway, takes) {
+        let form = match taken_address(inputs, &kept.form.key) {
+            Some(message) => refusing(&kept.form, Reason::NameTaken, message),
+            None => kept.form,
         };
-        plans.insert(place.min(plans.len()), UpstreamPlan { enabled, ..form });
+        candidates.push(Candidate { form, ..kept });
     }
+    candidates
+}
+
+/// Refuses the calls of upstreams that would get tokens of users and may not have them sent where they say.
+pub(super) fn refuse_exchanges(
+    inputs: &Inputs,
+    gateway: &ObjectKey,
+    plans: &mut [UpstreamPlan],
+    problems: &mut Vec<Problem>,
+) {
     for plan in plans.iter_mut().filter(|plan| !may_exchange(inputs, gateway, plan)) {
         let message = "tokens of users are exchanged for servers of the gateway's own namespace, or at an issuer whose tokens the \
                        gateway accepts: set oauth.issuer to one of spec.authentication.jwt of the MCPGateway. Its calls are refused";
@@ -52,7 +49,6 @@ pub(super) fn compile(
         problems.push(Problem::error(Reason::RefNotPermitted, object, "spec.external.oauth.tokenExchange", message));
         *plan = UpstreamPlan { transport: TransportPlan::None, ..refusing(plan, Reason::RefNotPermitted, message) };
     }
-    plans
 }
 
 /// Whether the upstream gets no tokens of users, or may have them sent where it says. Otherwise, whoever writes an upstream could
@@ -64,22 +60,6 @@ fn may_exchange(inputs: &Inputs, gateway: &ObjectKey, plan: &UpstreamPlan) -> bo
     oauth.exchange.is_none()
         || plan.key.namespace == gateway.namespace
         || oauth.issuer.as_deref().is_some_and(|issuer| issuers.any(|known| known == issuer))
-}
-
-/// Returns the previous forms of upstreams that are now invalid, with their positions. Upstreams that the gateway no
-/// longer takes are left out.
-fn kept<'a>(
-    inputs: &Inputs,
-    previous: Option<&'a Plan>,
-    gateway: &ObjectKey,
-    wanted: Option<&Takes>,
-) -> Vec<(usize, &'a UpstreamPlan)> {
-    let still_taken = |kept: &UpstreamPlan| {
-        wanted.is_none_or(|wanted| takes::takes(wanted, &gateway.namespace, &kept.key.namespace, &kept.labels, inputs))
-    };
-    let running = previous.iter().flat_map(|plan| plan.upstreams.iter().enumerate());
-    let running = running.filter(|(_, kept)| kept.pipeline().is_none());
-    running.filter(|(_, kept)| is_invalid(inputs, Kind::MCPUpstream, &kept.key) && still_taken(kept)).collect()
 }
 
 fn is_taken(
@@ -102,11 +82,6 @@ fn is_taken(
     false
 }
 
-fn name_conflict(newer: &ObjectKey, older: &ObjectKey) -> Problem {
-    let message = format!("{older} has this name already on this gateway; give one of them another");
-    Problem::error(Reason::NameConflict, id(Kind::MCPUpstream, newer), "metadata.name", message)
-}
-
 /// Returns the upstream as written; if that is not accepted, its last accepted form; if there is none, a form that
 /// refuses calls. As long as it is not known whether a server that the operator runs has its address, a form that refuses
 /// calls stays as it was, too: another message would be another revision of the gateway's plan.
@@ -122,8 +97,9 @@ fn compile_one(
     };
     let key = &upstream.plan.key;
     let is_awaited = reason == Reason::Pending && upstream.managed.is_some();
-    let before = previous.and_then(|p| p.upstream(&key.name)).filter(|u| u.key == *key && u.pipeline().is_none());
-    let before = before.filter(|before| is_awaited || before.refusing.is_none()).cloned();
+    let before = previous.and_then(|plan| plan.upstream(&key.name));
+    let before = before.filter(|before| is_same_object(&upstream.plan, before));
+    let before = before.and_then(|before| accepted(before).or_else(|| is_awaited.then(|| before.clone())));
     let mut plan = before.unwrap_or_else(|| refusing(&upstream.plan, reason, &message));
     // `enabled` takes effect even if the rest of the object is wrong.
     plan.enabled = upstream.plan.enabled;

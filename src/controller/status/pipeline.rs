@@ -15,8 +15,10 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
     let serving = serving(input, &object.id);
     let found = problems(input, &serving, &object.id);
     let mut set = Conditions::new(object, now).warned(warnings(input, object));
-    let (accepted, _) = (set.accepted(&found), set.resolved(&found));
-    programmed(&mut set, input, &serving, !accepted, absent(input, object));
+    let fine = set.accepted(&found) & set.resolved(&found);
+    let plan = serving.iter().find_map(|serving| serving.state.planned.upstream(&object.id.key));
+    let kept = !fine && plan.is_some_and(|plan| plan.refusing.is_none());
+    programmed(&mut set, input, &serving, kept, absent(input, object));
     let written = match &*object.lowered {
         Ok(Lowered::Pipeline(pipeline)) => pipeline.plan.pipeline(),
         _ => None,
@@ -24,7 +26,7 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
     let steps = |plan: &PipelinePlan| u32::try_from(plan.plugins().count()).unwrap_or(u32::MAX);
     let status = ToolPipelineStatus {
         observed_generation: Some(object.generation()),
-        live: Some(live(&serving, !accepted)),
+        live: Some(live(&serving, kept)),
         gateways: Some(gateways(&serving)),
         mode: written.map(|_| PipelinePlan::MODE.to_owned()),
         steps: written.map(steps),
@@ -37,8 +39,14 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
 
 /// Returns why the pipeline is in no gateway's plan.
 fn absent(input: &StatusInput, object: &LoweredObject) -> (Reason, &'static str) {
-    let mut found = input.gateways.values().filter_map(|state| state.planned.problems.get(&object.id)).flatten();
-    if found.any(|problem| problem.reason == Reason::NotTaken) {
+    let found = input.gateways.values().filter_map(|state| state.planned.problems.get(&object.id)).flatten();
+    if found.clone().any(|problem| problem.reason == Reason::NameConflict) {
+        return (
+            Reason::NameConflict,
+            "another object has its name, or that of its tool, on every gateway that would take it",
+        );
+    }
+    if found.clone().any(|problem| problem.reason == Reason::NotTaken) {
         return (
             Reason::NotTaken,
             "no gateway takes it: a gateway's spec.pipelines and its own spec.gateways must agree",

@@ -172,9 +172,9 @@ impl Plan {
         steps.any(|step| step.key == *plugin && step.unavailable.is_none())
     }
 
-    /// Makes pipelines and upstreams refuse their calls that run this plugin.
-    pub fn withhold_steps(&mut self, plugin: &ObjectKey, refusal: &Refusal) {
-        for upstream in &mut self.upstreams {
+    /// Makes pipelines and upstreams that run this plugin refuse their calls: that of the key `user`, or all.
+    pub fn withhold_steps(&mut self, plugin: &ObjectKey, user: Option<&ObjectKey>, refusal: &Refusal) {
+        for upstream in self.upstreams.iter_mut().filter(|upstream| user.is_none_or(|user| upstream.key == *user)) {
             let steps: Vec<_> = match &mut upstream.transport {
                 TransportPlan::Pipeline(pipeline) => pipeline.plugins_mut().map(|(_, step)| step).collect(),
                 TransportPlan::Plugin(provider) => vec![&mut **provider],

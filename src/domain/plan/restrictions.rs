@@ -26,13 +26,13 @@ pub struct Restrictions {
 /// An object that a plan names and that must no longer be used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Revoked {
-    /// An upstream that was deleted, or is no longer shared with the gateway.
+    /// An upstream or pipeline that was deleted, or is no longer for the gateway.
     Upstream(ObjectKey),
-    /// A plugin that was deleted, or that a chain must no longer use.
+    /// A plugin that was deleted, or that a chain, a pipeline or an upstream must no longer use.
     Plugin {
         /// The revoked plugin.
         plugin: ObjectKey,
-        /// The chain that must not use it; `None` means every chain.
+        /// The chain, pipeline or upstream that must not use it; `None` means all.
         chain: Option<ObjectKey>,
         /// Why the plugin was revoked.
         refusal: Refusal,
@@ -76,7 +76,9 @@ impl Refusal {
     pub fn of_revoked(reason: Reason, plugin: &ObjectKey) -> Self {
         let message = match reason {
             Reason::PluginNotFound => format!("there is no Plugin {plugin}"),
-            _ => format!("{plugin} is no longer shared with the chain's namespace as the chain uses it"),
+            _ => {
+                format!("{plugin} is no longer shared with the namespace that uses it, or not with a config of its own")
+            }
         };
         Self { reason, message }
     }

@@ -104,6 +104,12 @@ impl UpstreamPlan {
         self.pipeline().into_iter().flat_map(PipelinePlan::plugins).chain(self.provider())
     }
 
+    /// Whether the pipeline changes the configuration of the plugin of this step.
+    pub fn configures(&self, step: &PhasePluginPlan) -> bool {
+        let mut configured = self.pipeline().into_iter().flat_map(PipelinePlan::configured_by_customizations);
+        self.pipeline().is_some() && (step.config.is_some() || configured.any(|plugin| *plugin == step.key))
+    }
+
     /// Returns the kind of the object that this is a form of.
     pub fn kind(&self) -> Kind {
         if self.pipeline().is_some() { Kind::ToolPipeline } else { Kind::MCPUpstream }

@@ -138,6 +138,7 @@ impl Engine {
             Endpoint::All => name.split_once("__").map(|(upstream, _)| upstream),
         };
         let named = named.and_then(|name| snapshot.upstream(name)).map(|index| &snapshot.linked.upstreams[index]);
+        let named = named.or_else(|| snapshot.refusing_pipeline(item));
         let Some(upstream) = named else {
             // Any of them may have the item, unless its name would say which.
             let any = !kind.has_name() || snapshot.plan().gateway.prefix != PrefixMode::Always;

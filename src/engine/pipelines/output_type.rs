@@ -34,7 +34,9 @@ impl Engine {
         plan: &PipelinePlan,
         timeout: Duration,
     ) -> Result<Listed, UpstreamError> {
-        let Some(OutputTypePlan { plugin, .. }) = &plan.output_type else { return listed(plan, None) };
+        // Without the plugin, calls are refused, so that there is no output.
+        let usable = plan.output_type.as_ref().filter(|output| output.plugin.unavailable.is_none());
+        let Some(OutputTypePlan { plugin, .. }) = usable else { return listed(plan, None) };
         let schema = self.ask_plugin(target, plugin, GET_SCHEMA, timeout).await.map_err(UpstreamError::Plugin)?;
         let of_plugin = |(reason, why): (Reason, String)| {
             UpstreamError::OfPlugin(reason, format!("{GET_SCHEMA} of Plugin {}: {why}", plugin.key))

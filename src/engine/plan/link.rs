@@ -85,6 +85,13 @@ pub(crate) struct LinkedUpstream {
     pub(crate) checks: CheckPlaces,
 }
 
+impl LinkedUpstream {
+    /// Whether the lists of the upstream are read: it does not refuse its calls, or it is a pipeline, whose tool is known anyway.
+    pub(crate) fn lists(&self) -> bool {
+        self.refusing.is_none() || self.pipeline.is_some()
+    }
+}
+
 /// Links a plan. `found` are the Problems of the plan, which say why it lacks the code of a plugin. A missing secret
 /// becomes a Problem of the plugin or upstream that needs it. The entries of that plugin then fail, and calls to that
 /// upstream are refused. The upstreams share `room` for checks of arguments that take long.

@@ -8,7 +8,7 @@ use super::withheld::Withheld;
 use crate::domain::apps;
 use crate::domain::item::{Item, ItemKind, MAX_URI};
 use crate::domain::plan::PrefixMode;
-use crate::engine::request::Endpoint;
+use crate::engine::request::{Endpoint, ItemName};
 use crate::engine::state::EngineState;
 use crate::engine::upstreams::pinning::withheld;
 
@@ -22,6 +22,18 @@ pub(crate) struct WithheldItem {
 }
 
 impl Snapshot {
+    /// Returns the pipeline whose tool has this name, if it refuses its calls. Its tool is in no list if its definition is not valid.
+    pub(crate) fn refusing_pipeline(&self, item: ItemName<'_>) -> Option<&LinkedUpstream> {
+        // With rules, it is not known whether the client may learn of it.
+        let may_say =
+            item.kind == ItemKind::Tool && matches!(item.endpoint, Endpoint::All) && self.linked.rules.is_none();
+        let mut refusing = self.linked.upstreams.iter().filter(|upstream| may_say && upstream.refusing.is_some());
+        refusing.find(|upstream| {
+            let plan = &upstream.target.plan;
+            plan.enabled && plan.pipeline().is_some_and(|pipeline| pipeline.tool_name() == item.name)
+        })
+    }
+
     /// Returns the item that would have this name on the endpoint if it was not withheld, and why it is. An item that an
     /// override renames is found by both names. A resource that no list names counts as withheld if the name means an upstream
     /// whose lists chains must see.

@@ -317,10 +317,9 @@ fn jitter() -> f64 {
     f64::from(uuid::Uuid::new_v4().as_bytes()[0]) / 255.0
 }
 
-/// Returns the upstreams of a plan that are probed: those that are enabled, have a usable transport and do not refuse
-/// calls.
+/// Returns the upstreams of a plan that are probed: those that are enabled, have a usable transport and whose lists are read.
 fn probed(linked: &Linked) -> HashMap<ObjectKey, Target> {
-    let targets = linked.upstreams.iter().filter(|u| u.refusing.is_none()).map(|u| &u.target);
+    let targets = linked.upstreams.iter().filter(|upstream| upstream.lists()).map(|upstream| &upstream.target);
     let wanted = targets.filter(|target| target.plan.enabled && target.plan.transport != TransportPlan::None);
     wanted.map(|target| (target.plan.key.clone(), Arc::clone(target))).collect()
 }

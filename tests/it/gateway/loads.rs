@@ -134,3 +134,23 @@ fn validate_loads_plugins_and_says_where_code_does_not_parse() {
     let (code, text) = said(&["--no-load"]);
     assert!(code == Some(1) && text.contains(unparsed) && !text.contains("NotLoaded"), "{text}");
 }
+
+#[tokio::test]
+async fn a_guard_whose_file_is_broken_runs_in_its_last_form_after_a_restart() {
+    let folder = folder(&says("one"), &says("slow"));
+    let gateway = Gateway::start(&folder);
+    gateway.until_answer("up__args", &json!({}), TEXT, &json!("one")).await;
+    gateway.end();
+    for (code, reason) in [
+        ("export default (", "SyntaxError"),
+        ("throw new Error('x');", "UnsupportedExports"),
+        ("", "UnsupportedExports"),
+    ] {
+        folder.write("plugins/guard.mjs", code);
+        let gateway = Gateway::start(&folder);
+        gateway.until_answer("up__args", &json!({}), TEXT, &json!("one")).await;
+        let plan = Http::new().get(&format!("http://{}/api/v1/plan", gateway.admin())).await.body;
+        assert!(plan.contains(reason), "{code}: {plan}");
+        gateway.end();
+    }
+}

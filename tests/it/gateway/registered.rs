@@ -49,10 +49,15 @@ async fn plugins_and_chains_in(target: &str) {
     answers(&gateway, "{\"M\":\"A\"}1").await;
     push(target, &shouting(&shout("2")));
     answers(&gateway, "{\"M\":\"A\"}2").await;
-    // What does not load changes nothing, and nobody else's.
-    push(target, &shouting("export default ("));
+    // What cannot be parsed is not pushed. What does not load changes nothing, and nobody else's.
+    let broken = shouting("export default (");
+    let (done, said) = registry(target, &["push", "-f", broken.path().to_str().unwrap()]);
+    assert!(!done && said.contains("SyntaxError") && said.contains("nothing was pushed"), "{said}");
+    push(target, &shouting("throw new Error('at its start'); export default () => 1;"));
     push(target, &shouting(&shout("3")));
     answers(&gateway, "{\"M\":\"A\"}3").await;
+    let (done, said) = registry(target, &["rm", "Plugin", "shout"]);
+    assert!(!done && said.contains("is used by PluginChain default/answers") && said.contains("--force"), "{said}");
     let (_, listed) = registry(target, &["list"]);
     let kinds: Vec<_> =
         listed.lines().map(|line| line.split_whitespace().take(2).collect::<Vec<_>>().join(" ")).collect();
@@ -135,6 +140,40 @@ async fn rows_that_were_changed_or_are_newer_affect_no_other() {
     sqlite(target, &["UPDATE registry_settings SET value = 2 WHERE name = 'schema'", "SELECT 1"]);
     let (done, said) = registry(target, &["list"]);
     assert!(!done && said.contains("schema 2, and this program reads up to 1"), "{said}");
+}
+
+/// Pushes a Plugin with this spec. Returns whether that was done, and what was said.
+fn pushed(folder: &Folder, spec: &serde_json::Value) -> (bool, String) {
+    folder.write("manifests.yaml", &yaml(&[super::manifests::object("Plugin", "shout", spec)]));
+    let target = folder.path().join("registry.db");
+    registry(target.to_str().unwrap(), &["push", "-f", folder.path().join("manifests.yaml").to_str().unwrap()])
+}
+
+#[test]
+fn nothing_is_pushed_that_a_gateway_would_not_accept_or_that_is_outside_the_folder() {
+    let (folder, secret) = (Folder::new(), Folder::new());
+    secret.write("secret.mjs", "export default () => ({ text: 'canary', continue: true });");
+    folder.write("plugins/shout.mjs", &shout("1"));
+    let outside = secret.path().join("secret.mjs");
+    std::os::unix::fs::symlink(&outside, folder.path().join("plugins/link.mjs")).unwrap();
+    std::os::unix::fs::symlink(secret.path(), folder.path().join("plugins/away")).unwrap();
+    let above = format!("../../{}/secret.mjs", secret.path().file_name().unwrap().to_str().unwrap());
+    for (spec, said) in [
+        (json!({"source": {"path": outside}}), "spec.source.path"),
+        (json!({"source": {"path": above}}), "spec.source.path"),
+        (json!({"source": {"path": "link.mjs"}}), "is a link out of the plugin folder"),
+        (json!({"source": {"path": "away/secret.mjs"}}), "is a link out of the plugin folder"),
+        (json!({"source": {"path": "shout.mjs"}, "rloe": "Guard"}), "spec.rloe: unknown field; did you mean role?"),
+        (json!({"source": {"inline": "export default ("}}), "SyntaxError"),
+        (json!({"source": {"inline": "export const x = 1;"}}), "UnsupportedExports"),
+        (json!({"source": {"path": "shout.mjs"}, "sha256": "0".repeat(64)}), "DigestMismatch"),
+    ] {
+        let (done, words) = pushed(&folder, &spec);
+        assert!(!done && words.contains(said) && !words.contains("canary"), "{spec}: {words}");
+    }
+    assert!(!folder.path().join("registry.db").exists(), "not even a registry is made");
+    let (done, words) = pushed(&folder, &json!({"source": {"path": "shout.mjs"}}));
+    assert!(done, "{words}");
 }
 
 #[test]

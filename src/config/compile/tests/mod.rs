@@ -5,6 +5,8 @@ mod chains;
 mod complete;
 mod exports;
 mod kept;
+mod life;
+mod pipelines;
 mod plugins;
 pub(crate) mod random;
 mod required;
@@ -21,14 +23,15 @@ use serde_json::value::RawValue;
 use super::compile;
 use crate::config::config_schema::ConfigSchema;
 use crate::config::input::{
-    ChainInput, EntryInput, GatewayInput, Inputs, InvalidObject, ManagedInput, Namespaces, PluginInput,
-    ProtocolSetting, SourceInput, UpstreamInput, UpstreamsInput, code_key,
+    ChainInput, EntryInput, GatewayInput, Inputs, InvalidObject, ManagedInput, Namespaces, PipelineInput, PluginInput,
+    ProtocolSetting, SectionInput, SourceInput, UpstreamInput, UpstreamsInput, code_key,
 };
 use crate::domain::digest::sha256_hex;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::method::Method;
 use crate::domain::plan::{
-    ArgumentValidation, ChainPlan, EraSetting, HealthPlan, LabelSelector, Plan, PluginLimits, RetryPlan, TransportPlan,
+    AgentKind, AgentPlan, ArgumentValidation, ChainPlan, EraSetting, HealthPlan, LabelSelector, PhasePluginPlan,
+    PipelineBudgets, PipelinePlan, Plan, PluginLimits, RetryPlan, SectionPart, SectionPlan, TransportPlan,
     UpstreamPlan,
 };
 use crate::domain::plugin::{Encoding, Mode, Phase, PluginKind, Role, View};
@@ -157,6 +160,72 @@ fn plugin(name: &str) -> PluginInput {
     }
 }
 
+/// Returns a pipeline whose agents run these plugins of type phase, one after another. Names are in its namespace by default.
+fn pipeline(name: &str, tool: &str, plugins: &[&str]) -> PipelineInput {
+    let namespace = key(name).namespace;
+    let agents = plugins.iter().enumerate().map(|(index, plugin)| AgentPlan {
+        name: format!("a{index}"),
+        enabled: true,
+        kind: AgentKind::Custom,
+        model_role: None,
+        plugin: match plugin.contains('/') {
+            true => step(plugin, PluginKind::Phase),
+            false => step(&format!("{namespace}/{plugin}"), PluginKind::Phase),
+        },
+        next_on_success: (index + 1 < plugins.len()).then(|| format!("a{}", index + 1)),
+        next_on_failure: None,
+        repeat: None,
+    });
+    let definition = serde_json::json!({"name": tool, "description": "d", "inputSchema": {"type": "object"}});
+    let pipeline = PipelinePlan {
+        definition: definition.to_string(),
+        query_argument: "prompt".into(),
+        include: Vec::new(),
+        exclude: Vec::new(),
+        models: Vec::new(),
+        budgets: PipelineBudgets { timeout_seconds: 1, max_tool_calls: 1, max_llm_calls: 1, max_input: 1 },
+        start_agent: "a0".into(),
+        max_iterations: 1,
+        agents: agents.collect(),
+        phases: Vec::new(),
+        customizations: Vec::new(),
+        customizers: Vec::new(),
+        prompt_providers: Vec::new(),
+        output_schema: None,
+        output_type: None,
+        is_report: false,
+        synthesizer: Default::default(),
+    };
+    let plan = UpstreamPlan { transport: TransportPlan::Pipeline(Box::new(pipeline)), ..upstream(name).plan };
+    let gateways = if namespace == "default" { Vec::new() } else { vec![key("gw")] };
+    PipelineInput { gateways, plan }
+}
+
+fn step(plugin: &str, kind: PluginKind) -> PhasePluginPlan {
+    PhasePluginPlan { key: key(plugin), config: None, kind, unavailable: None }
+}
+
+fn pipeline_plan(plan: &mut UpstreamPlan) -> &mut PipelinePlan {
+    match &mut plan.transport {
+        TransportPlan::Pipeline(pipeline) => pipeline,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Adds a plugin of type phase.
+fn add_phase(inputs: &mut Inputs, name: &str) {
+    add_plugin(inputs, name, |plugin| plugin.kind = PluginKind::Phase);
+    know(inputs, name, "index.js", &["execute", "getTools", "getPromptOverrides"]);
+}
+
+/// Returns a binding of a block to the upstream of the same name.
+fn section(name: &str) -> SectionInput {
+    let part = SectionPart::Block { id: key(name).name };
+    let plan =
+        SectionPlan { key: key(name), glob: "*".into(), part, inherits: true, upstream: key(name), refusing: None };
+    SectionInput { labels: Default::default(), gateways: vec![key("gw")], plan }
+}
+
 /// Adds a plugin whose inline code is an ES module that exports `default`.
 pub(crate) fn add_plugin(inputs: &mut Inputs, name: &str, change: impl FnOnce(&mut PluginInput)) {
     let mut input = plugin(name);
@@ -231,7 +300,7 @@ fn names(globs: &[&str]) -> Option<UpstreamsInput> {
 }
 
 fn invalid(kind: Kind, name: &str) -> InvalidObject {
-    InvalidObject { id: ObjectId::new(kind, key(name)), chain: None, off: None }
+    InvalidObject { id: ObjectId::new(kind, key(name)), chain: None, labels: None, off: None }
 }
 
 /// Compiles twice, and asserts that the Problems are `expected` and the plans identical. A Problem has the form `Reason

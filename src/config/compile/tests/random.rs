@@ -4,10 +4,10 @@ use super::*;
 use crate::domain::plugin::FailurePolicy;
 
 /// A small pseudorandom generator (splitmix64), so that the same seed yields the same folders.
-struct Dice(u64);
+pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
+    pub(super) fn roll(&mut self, sides: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -15,11 +15,11 @@ impl Dice {
         usize::try_from((z ^ (z >> 31)) % sides as u64).unwrap()
     }
 
-    fn hit(&mut self, one_in: usize) -> bool {
+    pub(super) fn hit(&mut self, one_in: usize) -> bool {
         self.roll(one_in) == 0
     }
 
-    fn pick<'a>(&mut self, of: &[&'a str]) -> &'a str {
+    pub(super) fn pick<'a>(&mut self, of: &[&'a str]) -> &'a str {
         of[self.roll(of.len())]
     }
 }

@@ -9,6 +9,7 @@ mod models;
 mod offered;
 mod output_types;
 mod provided;
+mod references;
 mod rows;
 mod runs;
 mod sdks;
