@@ -109,8 +109,16 @@ impl<'a> AskedClient<'a> {
         Ok(answer)
     }
 
-    fn recheck(&self, effect: Effect) -> Result<NewGuards, NotPassed> {
-        self.engine.recheck(self.call, effect, None).map_err(|end| NotPassed::Ended(Box::new(end)))
+    fn recheck(&self, effect: Effect<'_>) -> Result<NewGuards, NotPassed> {
+        self.engine.recheck(self.call, effect, None).map_err(|end| {
+            if !self.call.plan().is_served_here() {
+                return NotPassed::Ended(Box::new(end));
+            }
+            // The run fails, and has a result that says so.
+            let reason = end.reason.as_deref().and_then(Reason::named).unwrap_or(Reason::Withdrawn);
+            let text = format!("the call may not go on ({reason})");
+            NotPassed::Refused { what: ANSWER, end: refused(reason, text) }
+        })
     }
 
     async fn put_past_chains(&self, question: Question) -> Result<Answer, NotPassed> {

@@ -89,7 +89,9 @@ impl Engine {
         let Some(index) = newest.upstream_of(call.plan()) else {
             // No rule and no chain can name an upstream that was deleted. An answer that is already there may be given.
             let gone = || self.not_there(&newest, call.request, call.meta, &Lookup::Unknown);
-            return if sends { Err(gone()) } else { Ok(NewGuards::default()) };
+            // A run finds out itself that its pipeline is gone.
+            let ends = sends && call.plan().pipeline().is_none();
+            return if ends { Err(gone()) } else { Ok(NewGuards::default()) };
         };
         let identity = answered_by.as_ref().unwrap_or(&call.request.caller.identity);
         let Some(identity) = current_identity(&newest, identity) else { return Err(self.key_removed(call)) };

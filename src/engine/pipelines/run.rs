@@ -213,7 +213,8 @@ impl RunContext<'_> {
     async fn run_any(&self, step: Step<'_>, state: &Value) -> Result<StepResult, RunFailure> {
         self.entry.begin_step(step.name, self.engine.clock.unix_millis());
         let started = Instant::now();
-        let result = self.run_one(step, state).await;
+        // Such a step can have failed for what was taken from the run.
+        let result = self.run_one(step, state).await.map_err(|why| self.withdrawn(step.name).unwrap_or(why));
         let (pipeline, took) = (&self.call.facts.upstream, started.elapsed());
         self.engine.metrics.pipelines.step_ended(pipeline, step.name, result.is_ok(), took);
         self.note_use();
@@ -221,12 +222,16 @@ impl RunContext<'_> {
         result
     }
 
+    /// Returns why the run does not go on with a step.
+    fn withdrawn(&self, step: &str) -> Option<RunFailure> {
+        let (reason, message) = self.check_in_force(None).err()?;
+        Some(RunFailure { reason, message, step: Some(step.to_owned()) })
+    }
+
     async fn run_one(&self, step: Step<'_>, state: &Value) -> Result<StepResult, RunFailure> {
-        self.check_in_force(None).map_err(|(reason, message)| RunFailure {
-            reason,
-            message,
-            step: Some(step.name.to_owned()),
-        })?;
+        if let Some(why) = self.withdrawn(step.name) {
+            return Err(why);
+        }
         match step.role {
             StepRole::Agent(index) if self.plan.agents[index].kind != AgentKind::Custom => {
                 self.run_agent(&self.plan.agents[index], state).await

@@ -1,11 +1,10 @@
 //! Calls that wait for their clients while a rule, a Guard or the stop switch comes into force, or while the client gets another
 //! token.
 
-use hyper::Method;
 use serde_json::{Value, json};
 
 use super::asked::{Asking, answer, call_with};
-use super::harness::{Folder, Gateway};
+use super::harness::{Folder, Gateway, run};
 use super::http::Http;
 use super::identity::issuer::{KeyServer, SigningKey};
 use super::parts::{asking_http, chain, external, object, plugin, until};
@@ -43,10 +42,6 @@ async fn a_parked_call_is_checked_again_when_its_client_answers() {
     super::parts::tools_of(&process, &["asking"]).await;
     let (http, at) = (Http::new(), process.url());
     let answered = async |round: &Value| call_with(&http, &at, "asking__elicit", &json!({}), round).await.json();
-    let admin = async |path: &str| {
-        let url = format!("http://{}/api/v1/{path}", process.admin());
-        assert_eq!(http.send(Method::POST, &url, &[], "").await.status / 100, 2, "{path}");
-    };
 
     let round = parked(&http, &at).await;
     write(gateway("authentication: {anonymous: {}}") + &guarded);
@@ -75,7 +70,7 @@ async fn a_parked_call_is_checked_again_when_its_client_answers() {
     write(gateway("authentication: {anonymous: {}}"));
     until("the rule is gone", async || answered(&json!({})).await["result"]["requestState"].is_string()).await;
     let round = parked(&http, &at).await;
-    admin("stop").await;
+    assert!(run(&["stop", "--admin", &process.admin()]).status.success());
     let stopped = answered(&round).await;
     assert_eq!(stopped["error"]["data"]["reason"], "Stopped", "{stopped}");
 }
