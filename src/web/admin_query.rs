@@ -3,16 +3,17 @@
 use std::error::Error;
 use std::sync::Arc;
 
-use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request, State};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use schemars::JsonSchema;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::audited_change::ErrorReason;
 use crate::domain::quoted::Quoted;
 use crate::engine::Engine;
 
@@ -62,7 +63,8 @@ struct ErrorFields {
 impl IntoResponse for AdminError {
     fn into_response(self) -> Response {
         let Self(status, reason, message) = self;
-        (status, Json(ErrorBody { error: ErrorFields { reason, message } })).into_response()
+        (status, Extension(ErrorReason(reason)), Json(ErrorBody { error: ErrorFields { reason, message } }))
+            .into_response()
     }
 }
 

@@ -2,6 +2,7 @@
 //! eras.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -193,7 +194,9 @@ async fn serve(gate: &Arc<ListenerContext>, mut request: Request) -> Response {
     let identity = match request.extensions().get().map(SentRequest::identity) {
         // The replica that forwards the request has checked who sent it.
         Some(identity) => Arc::new(identity),
-        None => match identify(gate, &snapshot, &listener.name, headers, query).await {
+        None => match identify(gate, &snapshot, &listener.name, (headers, query), peer_address(request.extensions()))
+            .await
+        {
             Ok(identity) => identity,
             Err(refusal) => return refusal,
         },
@@ -210,19 +213,19 @@ async fn serve(gate: &Arc<ListenerContext>, mut request: Request) -> Response {
     response
 }
 
-/// Returns the identity of the client that sent a request with these headers and this query to the listener.
+/// Returns the identity of the client that sent a request with these headers and this query to the listener, from this address.
 async fn identify(
     gate: &ListenerContext,
     snapshot: &Snapshot,
     listener: &str,
-    headers: &HeaderMap,
-    query: Option<&str>,
+    (headers, query): (&HeaderMap, Option<&str>),
+    address: IpAddr,
 ) -> Result<Arc<Identity>, Response> {
-    let (gateway, methods, metrics) = (&snapshot.plan().gateway, &snapshot.linked.methods, gate.engine.metrics());
+    let (gateway, methods) = (&snapshot.plan().gateway, &snapshot.linked.methods);
     let identity = authenticate(gate.engine.credentials(), gateway, methods, headers, query).await;
-    let identity = identity.map_err(|unknown| unknown.counted(metrics, listener))?;
+    let identity = identity.map_err(|unknown| unknown.noted(&gate.engine, listener, address))?;
     if gateway.authenticates() {
-        metrics.access.accepted(listener, identity.method.as_str());
+        gate.engine.metrics().access.accepted(listener, identity.method.as_str());
     }
     Ok(identity)
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use super::explained::AccessExplanation;
 use crate::config::access::authorize::{AccessRequest, CallContent, Decision, RequestValues};
 use crate::config::access::condition_values::public_name;
 use crate::domain::digest::revision;
@@ -50,12 +49,6 @@ impl Snapshot {
     pub(crate) fn shows_any(&self, client: &Identity, upstream: usize) -> bool {
         let mut routes = self.routes.all().iter().filter(|route| route.upstream == upstream);
         self.linked.rules.is_none() || routes.any(|route| self.shows((client, ""), route))
-    }
-
-    /// Explains what the rules mean for this client and an item; `None` if there are no rules.
-    pub(crate) fn explain_access(&self, identity: &Identity, route: &Route) -> Option<AccessExplanation> {
-        let caller = (identity, "");
-        self.linked.rules.as_ref().map(|rules| rules.explain(&self.access_request(caller, route, None)))
     }
 
     /// Decides about a call of an item.

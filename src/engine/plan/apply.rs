@@ -18,7 +18,7 @@ impl Engine {
     pub async fn apply(self: &Arc<Self>, plan: Plan, mut problems: Vec<Problem>, secrets: &impl Secrets) {
         let _one_at_a_time = self.applying.lock().await;
         let started = self.clock.monotonic();
-        let previous = self.snapshot().plan().revision.clone();
+        let before = Arc::clone(&self.snapshot().linked);
         let (linked, link_problems) = link(plan, &problems, secrets, &self.state.checks);
         problems.extend(link_problems);
         let newest = self.newest(linked, problems, secrets);
@@ -35,6 +35,7 @@ impl Engine {
         self.publish(|previous| Snapshot::build(Arc::clone(&linked), problems.clone(), &self.state, previous));
         self.state.in_force_since.get_or_init(|| self.clock.monotonic());
         self.plans.send_replace(());
+        self.audit_changes(&before.plan, &linked.plan);
         self.cut_calls(&linked);
         self.retire_upstreams();
         self.plugins.retire(&newest.needed(&choice));
@@ -44,7 +45,7 @@ impl Engine {
         self.probe_targets(&linked);
         let took = self.clock.monotonic().saturating_sub(started);
         self.metrics.plan(&linked.plan.revision, &problems, took);
-        if previous == linked.plan.revision {
+        if before.plan.revision == linked.plan.revision {
             return;
         }
         tracing::info!(

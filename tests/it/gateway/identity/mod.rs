@@ -9,6 +9,7 @@ mod keys;
 mod logins;
 mod page;
 mod random;
+mod refused;
 mod rules;
 mod scopes;
 mod sessions;
