@@ -183,6 +183,11 @@ impl Identity {
         User { method: self.method, issuer: self.issuer.clone() }
     }
 
+    /// Returns the subject, with the issuer if there is one: enough to tell apart those that operators see.
+    pub fn name_with_issuer(&self) -> String {
+        if self.issuer.is_empty() { self.subject.clone() } else { format!("{} of {}", self.subject, self.issuer) }
+    }
+
     /// Whether the client has sent no credentials.
     pub fn is_anonymous(&self) -> bool {
         self.method == IdentityMethod::Anonymous

@@ -81,12 +81,14 @@ impl Authenticate for Tokens {
     }
 
     fn facts(&self, methods: &Methods, credential: Credential<'_>) -> TokenFacts {
-        match credential {
-            // Methods without issuers, as those of the admin API, are not those of which the keys are kept.
-            Credential::Bearer(token) if methods.plan.jwt.is_empty() => facts(&methods.plan, &[], token),
-            Credential::Bearer(token) => facts(&methods.plan, &self.methods(&methods.plan).issuers, token),
-            Credential::ApiKey(_) => TokenFacts::default(),
-        }
+        let (plan, token) = match credential {
+            Credential::Bearer(token) if token.len() <= MAX_TOKEN => (&methods.plan, token),
+            _ => return TokenFacts::default(),
+        };
+        // Methods without issuers, as those of the admin API, are not those of which the keys are kept.
+        let known = if plan.jwt.is_empty() { Arc::default() } else { self.methods(plan) };
+        let issuers: Vec<_> = known.issuers.iter().map(|issuer| (&issuer.plan, issuer.keys.known())).collect();
+        facts(plan, &issuers, token)
     }
 
     async fn read_issuers(&self, methods: &Methods) {

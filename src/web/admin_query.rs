@@ -13,7 +13,6 @@ use schemars::JsonSchema;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::audited_change::ErrorReason;
 use crate::domain::quoted::Quoted;
 use crate::engine::Engine;
 
@@ -45,6 +44,10 @@ pub(super) type AdminState = State<Arc<Engine>>;
 
 /// An error response: its status, a reason and a message.
 pub(super) struct AdminError(pub(super) StatusCode, pub(super) &'static str, pub(super) String);
+
+/// The reason of an error; an extension of the response.
+#[derive(Clone, Copy)]
+pub(super) struct ErrorReason(pub(super) &'static str);
 
 /// The body of an error response.
 #[derive(Serialize, JsonSchema)]

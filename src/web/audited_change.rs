@@ -9,7 +9,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 
-use super::admin_query::AdminError;
+use super::admin_query::{AdminError, ErrorReason};
 use crate::domain::audit::AuditAdmin;
 use crate::domain::identity::Identity;
 use crate::engine::Engine;
@@ -28,10 +28,6 @@ pub(super) struct AdminClient {
 /// What a request is about, where its path does not say it; an extension of the response.
 #[derive(Clone)]
 pub(super) struct Target(pub(super) String);
-
-/// The reason of an error; an extension of the response.
-#[derive(Clone, Copy)]
-pub(super) struct ErrorReason(pub(super) &'static str);
 
 /// The row of a change. If it is dropped before the change has ended, as when the client leaves, the row says that the outcome is
 /// not known.

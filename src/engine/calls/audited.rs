@@ -7,30 +7,11 @@ use crate::domain::audit::{
     AuditAdmin, AuditBegin, AuditCall, AuditEnd, AuditError, AuditMode, AuditRow, RpcOutcome, TransportOutcome,
 };
 use crate::domain::item::ItemKind;
-use crate::domain::plan::{Plan, RulePlan, UpstreamPlan};
+use crate::domain::plan::{Plan, UpstreamPlan};
 use crate::domain::reason::Reason;
 use crate::domain::record::{CallOutcome, CallRecord};
 use crate::engine::Engine;
 use crate::engine::request::Reply;
-
-/// What the row of an end names, and the call itself does not.
-#[derive(Default)]
-pub(super) struct Cause {
-    /// The rule of the gateway that denied the call.
-    rule: Option<String>,
-    /// The upstream that the call names, if it was not routed to one.
-    upstream: Option<String>,
-}
-
-impl Cause {
-    pub(super) fn rule(rule: &RulePlan) -> Self {
-        Self { rule: Some(rule.name.clone()), upstream: None }
-    }
-
-    pub(super) fn upstream(name: &str) -> Self {
-        Self { rule: None, upstream: Some(name.to_owned()) }
-    }
-}
 
 /// Returns who calls which item. `named` is the upstream that the call names, if it was not routed to one.
 fn audit_call(record: &CallRecord, named: Option<String>) -> AuditCall {

@@ -1,6 +1,6 @@
 //! Asks the rules of the gateway about a call: before its request chains, and again if something changed what is sent.
 
-use super::audited::Cause;
+use super::cause::Cause;
 use super::outcome::{CallEnd, Denial, DenialKind};
 use super::recorder::CallRecorder;
 use super::routed_call::Routed;

@@ -3,7 +3,7 @@
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::audited::Cause;
+use super::cause::Cause;
 use super::meta::CallMeta;
 use super::outcome::{CallEnd, Denial, DenialKind};
 use super::recorder::CallRecorder;

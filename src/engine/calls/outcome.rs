@@ -133,7 +133,7 @@ pub(crate) struct CallEnd {
     pub(crate) reason: Option<String>,
     /// Whether the result needs no `resultType` added (which the modern era requires): it has one, or none can be added.
     pub(crate) typed: bool,
-    pub(super) cause: super::audited::Cause,
+    pub(super) cause: super::cause::Cause,
 }
 
 impl CallEnd {
