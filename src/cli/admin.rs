@@ -6,7 +6,6 @@ use anyhow::{Context, anyhow, bail};
 use futures_util::FutureExt;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
-use hyper::header::{AUTHORIZATION, HeaderValue};
 use hyper::http::request::Builder;
 use hyper::{Request, StatusCode};
 use hyper_rustls::HttpsConnectorBuilder;
@@ -160,18 +159,10 @@ pub async fn post(admin: &AdminArgs, path: &str, body: String) -> anyhow::Result
     ask(admin, request, body, Duration::from_secs(admin.timeout)).await
 }
 
-async fn ask(
-    admin: &AdminArgs,
-    mut request: Builder,
-    body: String,
-    deadline: Duration,
-) -> anyhow::Result<Box<RawValue>> {
-    if let Some(token) = admin.token()? {
-        let mut token = HeaderValue::try_from(format!("Bearer {token}")).context("the token of the admin API")?;
-        token.set_sensitive(true);
-        request = request.header(AUTHORIZATION, token);
-    }
-    let request = request.body(Full::from(body)).with_context(|| format!("{} is not a URL", admin.url()))?;
+async fn ask(admin: &AdminArgs, request: Builder, body: String, deadline: Duration) -> anyhow::Result<Box<RawValue>> {
+    let request = request.body(Full::from(body));
+    let mut request = request.with_context(|| format!("{} is not a URL", admin.url()))?;
+    request.headers_mut().extend(admin.headers()?);
     let url = request.uri().to_string();
     let answer = tokio::time::timeout(deadline, send(&url, request, deadline, "--admin ADDR")).await;
     let (status, body) = answer.unwrap_or_else(|_| {

@@ -2,6 +2,7 @@
 
 mod asks;
 mod auth;
+mod credential;
 mod invocations;
 mod pipelines;
 mod records;
@@ -15,7 +16,7 @@ use clap::{Parser, Subcommand};
 pub use self::asks::{
     AdminArgs, CallArgs, ExplainArgs, PinArgs, ShowArgs, ToolsArgs, ToolsCommand, WaitArgs, WorkersArgs,
 };
-pub use self::auth::{AuthArgs, AuthCommand};
+pub use self::auth::{AuthArgs, AuthCheckArgs, AuthCommand};
 pub use self::invocations::{CancelArgs, InvocationsArgs, InvocationsCommand, ResumeArgs, RunDocArgs, StopArgs};
 pub use self::pipelines::{
     PipelineArgs, PipelinesArgs, PipelinesCommand, RunAnswerArgs, RunArgs as OneRunArgs, RunShowArgs, RunsArgs,

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method, Request, StatusCode};
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::output::print_line;
 use super::store_arg::StoreArg;
+use crate::domain::identity::IdentityMethod;
 use crate::domain::quoted::Quoted;
 use crate::store::{AuditReader, StoreTarget, StoredAuditRow};
 use crate::transport::issuer::{exchange, place};
@@ -41,16 +43,57 @@ enum AuditCommand {
     },
     /// Print all rows as JSON lines, or send them to a collector
     #[command(
-        after_help = "Examples:\n  hawsepipe audit export --store history.db > audit.jsonl\n  hawsepipe audit export \
+        after_help = "Examples:\n  hawsepipe audit export --store history.db > audit.jsonl\n  hawsepipe audit export --store history.db \
+                            --kind admin\n  hawsepipe audit export \
                             --store history.db --otlp http://collector:4318/v1/logs"
     )]
     Export {
         #[command(flatten)]
         store: AuditStore,
+        #[command(flatten)]
+        rows: RowArgs,
         /// Send the rows to this URL as OTLP logs (JSON over HTTP) instead of printing them
         #[arg(long, value_name = "URL")]
         otlp: Option<String>,
     },
+}
+
+/// The rows that are exported.
+#[derive(Args, Debug)]
+struct RowArgs {
+    /// Only rows of this kind
+    #[arg(long, value_name = "KIND", value_parser = ["begin", "end", "admin"])]
+    kind: Option<String>,
+    /// Only rows about this principal
+    #[arg(long, value_name = "NAME")]
+    principal: Option<String>,
+    /// Only rows about callers with a token of this issuer
+    #[arg(long, value_name = "URL")]
+    issuer: Option<String>,
+    /// Only rows about callers whose identity this method has proved
+    #[arg(long, value_name = "METHOD", value_parser = PossibleValuesParser::new(IdentityMethod::ALL.map(IdentityMethod::as_str)))]
+    identity: Option<String>,
+}
+
+impl RowArgs {
+    /// Whether a row is exported.
+    fn admit(&self, document: &str) -> bool {
+        if [&self.kind, &self.principal, &self.issuer, &self.identity].iter().all(|wanted| wanted.is_none()) {
+            return true;
+        }
+        let row: Value = serde_json::from_str(document).unwrap_or_default();
+        let is_admin = row["kind"] == "admin";
+        let principal = if is_admin { &row["by"] } else { &row["principal"] };
+        let user = if is_admin { &row } else { &row["user"] };
+        [
+            (&self.kind, &row["kind"]),
+            (&self.principal, principal),
+            (&self.issuer, &user["issuer"]),
+            (&self.identity, &user["method"]),
+        ]
+        .iter()
+        .all(|(wanted, found)| wanted.as_deref().is_none_or(|wanted| **found == wanted))
+    }
 }
 
 #[derive(Args, Debug)]
@@ -63,8 +106,8 @@ struct AuditStore {
 pub async fn audit(args: AuditArgs) -> anyhow::Result<ExitCode> {
     match args.command {
         AuditCommand::Verify { store, head } => verify(store.store.existing()?, &head).await,
-        AuditCommand::Export { store, otlp: None } => export(store.store.existing()?).await,
-        AuditCommand::Export { store, otlp: Some(url) } => send(store.store.existing()?, &url).await,
+        AuditCommand::Export { store, rows, otlp: None } => export(store.store.existing()?, &rows).await,
+        AuditCommand::Export { store, rows, otlp: Some(url) } => send(store.store.existing()?, &rows, &url).await,
     }
 }
 
@@ -114,7 +157,7 @@ fn parse_head(head: &str) -> anyhow::Result<(String, u64, String)> {
     Ok((chain.to_owned(), sequence.parse().with_context(form)?, hash.to_owned()))
 }
 
-async fn export(store: StoreTarget) -> anyhow::Result<ExitCode> {
+async fn export(store: StoreTarget, wanted: &RowArgs) -> anyhow::Result<ExitCode> {
     let mut reader = AuditReader::new(store)?;
     let mut out = std::io::stdout().lock();
     loop {
@@ -122,7 +165,7 @@ async fn export(store: StoreTarget) -> anyhow::Result<ExitCode> {
         if rows.is_empty() {
             return Ok(ExitCode::SUCCESS);
         }
-        for row in rows {
+        for row in rows.iter().filter(|row| wanted.admit(&row.document)) {
             let (chain, hash) = (serde_json::to_string(&row.chain)?, serde_json::to_string(&row.hash)?);
             // The row is printed as it was hashed.
             writeln!(
@@ -135,14 +178,18 @@ async fn export(store: StoreTarget) -> anyhow::Result<ExitCode> {
 }
 
 /// Sends all rows as OTLP logs, a page of the store at a time. A collector that fails ends it; the rows before that are sent.
-async fn send(store: StoreTarget, url: &str) -> anyhow::Result<ExitCode> {
+async fn send(store: StoreTarget, wanted: &RowArgs, url: &str) -> anyhow::Result<ExitCode> {
     let mut reader = AuditReader::new(store)?;
     let mut sent = 0;
     loop {
-        let rows = reader.next().await?;
+        let mut rows = reader.next().await?;
         if rows.is_empty() {
             print_line(&format!("sent {sent} rows to {}", place(url)))?;
             return Ok(ExitCode::SUCCESS);
+        }
+        rows.retain(|row| wanted.admit(&row.document));
+        if rows.is_empty() {
+            continue;
         }
         let mut request = Request::new(Full::from(logs(&rows).to_string()));
         *request.method_mut() = Method::POST;

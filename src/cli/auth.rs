@@ -1,22 +1,25 @@
-//! The command `hawsepipe auth check`.
+//! The commands `hawsepipe auth check` and `hawsepipe auth refusals`.
 
 use std::io::Read;
 use std::net::Ipv4Addr;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::args::{AuthArgs, AuthCommand};
-use super::explain::access;
+use super::admin::list;
+use super::args::{AuthArgs, AuthCheckArgs, AuthCommand, ShowArgs};
+use super::explain::{access, access_code};
 use super::formats::ResultFormat;
-use super::output::{harmless, print_line, say};
+use super::output::{column, harmless, print_line, print_list, say, text, wide};
 use super::validate::{directory, line};
 use crate::domain::identity::Identity;
 use crate::domain::method::Method;
 use crate::domain::plan::Plan;
 use crate::domain::ports::{Authenticate, Credential, Secrets, Unproved};
 use crate::engine::plan::api_keys::methods;
+use crate::engine::views::asked_access::AskedCall;
 use crate::engine::views::explain::explain_plan;
 use crate::identity::Tokens;
 use crate::source::CompiledManifests;
@@ -25,7 +28,41 @@ use crate::source::CompiledManifests;
 const MAX_INPUT: u64 = 1 << 16;
 
 pub async fn auth(args: AuthArgs) -> anyhow::Result<ExitCode> {
-    let AuthCommand::Check(args) = args.command;
+    match args.command {
+        AuthCommand::Check(args) => check(args).await,
+        AuthCommand::Refusals(args) => refusals(args).await,
+    }
+}
+
+async fn refusals(args: ShowArgs) -> anyhow::Result<ExitCode> {
+    let items = list(&args.admin, "/api/v1/refusals", &[], usize::MAX).await?;
+    let columns = [
+        column("LAST", |r| time(&r["last"], 1)),
+        column("COUNT", |r| text(&r["count"])),
+        column("LISTENER", |r| text(&r["listener"])),
+        column("REASON", |r| text(&r["reason"])),
+        column("ISSUER", |r| text(&r["issuer"])),
+        column("AUDIENCE", |r| text(&r["audience"])),
+        column("ADDRESS", |r| text(&r["address"])),
+        wide("FIRST", |r| time(&r["first"], 1)),
+        wide("EXP", |r| time(&r["found"]["exp"], 1000)),
+        wide("KID", |r| text(&r["found"]["kid"])),
+        wide("ACCEPTED ISS", |r| text(&r["accepted"]["iss"])),
+        wide("ACCEPTED AUD", |r| text(&r["accepted"]["aud"])),
+        wide("ACCEPTED EXP", |r| time(&r["accepted"]["exp"], 1000)),
+        wide("ACCEPTED KID", |r| text(&r["accepted"]["kid"])),
+    ];
+    print_list(args.output, &json!({"items": items}), &items, &columns)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns a time, of which the value is in units of this many milliseconds; empty if there is none.
+fn time(value: &Value, unit: i64) -> String {
+    let millis = value.as_i64().and_then(|value| value.checked_mul(unit));
+    millis.and_then(|millis| Timestamp::from_millisecond(millis).ok()).map(|time| time.to_string()).unwrap_or_default()
+}
+
+async fn check(args: AuthCheckArgs) -> anyhow::Result<ExitCode> {
     let sent = args.token.as_ref().or(args.api_key.as_ref()).map(|value| read(value)).transpose()?;
     let CompiledManifests { plan, problems, secrets, located, .. } =
         directory(args.source.files, args.source.options)?.read(None).await?;
@@ -42,17 +79,23 @@ pub async fn auth(args: AuthArgs) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::FAILURE);
         }
     };
-    let Identity { method, subject, groups, scopes, .. } = &*identity;
-    let mut checked =
-        json!({"accepted": true, "method": method.as_str(), "subject": subject, "groups": groups, "scopes": scopes});
-    let mut lines = vec![format!("{subject} ({})", method.as_str())];
+    let Identity { method, subject, issuer, groups, scopes, claims, .. } = &*identity;
+    let mut checked = json!({
+        "accepted": true, "method": method, "subject": subject, "issuer": issuer, "groups": groups, "scopes": scopes, "claims": claims,
+    });
+    let of = if issuer.is_empty() { String::new() } else { format!(" of {issuer}") };
+    let mut lines = vec![format!("{subject} ({}{of})", method.as_str())];
     let named = [("groups", groups), ("scopes", scopes)].into_iter().filter(|(_, names)| !names.is_empty());
     lines.extend(named.map(|(name, names)| format!("  {name}: {}", names.join(", "))));
-    let mut allowed = None;
+    lines.extend(claims.iter().map(|(name, value)| format!("  claim {name}: {value}")));
+    let mut code = ExitCode::SUCCESS;
     if let Some(tool) = &args.tool {
-        let explained = explain_plan(plan, &problems, &secrets, tool, Method::CallTool, Some(&identity));
+        let call = AskedCall::read(args.arguments.clone(), args.annotations.as_deref()).map_err(anyhow::Error::msg)?;
+        let asked = Some(call.by(&identity));
+        let explained = explain_plan(plan, &problems, &secrets, tool, Method::CallTool, asked);
         let explained = explained.map_err(anyhow::Error::msg)?;
-        allowed = explained.access.as_ref().and_then(|access| access.allowed);
+        let allowed = explained.access.as_ref().map_or(Some(true), |access| access.allowed);
+        code = access_code(explained.withheld.is_some(), allowed);
         checked["tool"] = json!(explained.tool);
         checked["withheld"] = json!(explained.withheld);
         checked["access"] = json!(explained.access);
@@ -63,7 +106,7 @@ pub async fn auth(args: AuthArgs) -> anyhow::Result<ExitCode> {
         });
     }
     print(args.output, &checked, &lines)?;
-    Ok(if allowed == Some(false) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(code)
 }
 
 /// Returns a credential of the command line, or of the standard input for `-`.
@@ -89,7 +132,7 @@ async fn identity(plan: &Plan, secrets: &impl Secrets, sent: Option<Credential<'
         };
     };
     Tokens::new(None).prove(&methods, credential, Ipv4Addr::LOCALHOST.into()).await.map_err(|unproved| match unproved {
-        Unproved::Rejected(why) => format!("the credential is not accepted: {why}"),
+        Unproved::Rejected(_, why) => format!("the credential is not accepted: {why}"),
         Unproved::Unavailable(why) => format!("the credential cannot be checked: {why}"),
     })
 }

@@ -47,7 +47,11 @@ pub async fn call(args: CallArgs) -> anyhow::Result<ExitCode> {
     if let Some(tokens) = args.max_tokens {
         meta["hawsepipe.dev/maxTokens"] = json!(tokens);
     }
-    let client = McpClient { url: args.url.url(MCP_PORT, MCP_PATH), silence: Duration::from_secs(args.timeout) };
+    let client = McpClient {
+        url: args.url.url(MCP_PORT, MCP_PATH),
+        silence: Duration::from_secs(args.timeout),
+        headers: args.credential.headers("HAWSEPIPE_TOKEN")?,
+    };
     match client.request("tools/call", args.tool.as_deref(), params, meta).await? {
         McpAnswer::Result(result) => show(&args, &result),
         McpAnswer::Error { code, message, raw } => {

@@ -47,6 +47,7 @@ fn columns() -> Vec<Column> {
         wide("RETRIES", |c| c["retries"].as_u64().unwrap_or_default().to_string()),
         wide("PLUGIN MS", |c| milliseconds(&c["pluginMs"])),
         wide("PRINCIPAL", |c| text(&c["principal"])),
+        wide("IDENTITY", |c| [&c["user"]["method"], &c["user"]["issuer"]].map(text).join(" ").trim().to_owned()),
         wide("SESSION", |c| text(&c["session"])),
         wide("REQUEST", |c| text(&c["requestId"])),
         wide("WITHIN", |c| text(&c["within"])),

@@ -43,6 +43,7 @@ fn columns() -> Vec<Column> {
         column("SAYS", |e| says(e, "errorMessage")),
         wide("METHOD", |e| text(&e["method"])),
         wide("PRINCIPAL", |e| text(&e["principal"])),
+        wide("IDENTITY", |e| [&e["user"]["method"], &e["user"]["issuer"]].map(text).join(" ").trim().to_owned()),
         wide("SESSION", |e| text(&e["session"])),
         wide("REQUEST", |e| text(&e["requestId"])),
         wide("QUEUE MS", |e| milliseconds(&e["queueMs"])),

@@ -11,6 +11,7 @@ use super::output::{column, harmless, print_line, print_list, text, wide};
 use super::validate::directory;
 use crate::domain::identity::Identity;
 use crate::domain::section::Place;
+use crate::engine::views::asked_access::AskedCall;
 use crate::engine::views::explain::explain_plan;
 use crate::engine::views::sections::SectionExplanation;
 use crate::source::CompiledManifests;
@@ -22,7 +23,14 @@ pub async fn explain(args: ExplainArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn of_gateway(args: &ExplainArgs) -> anyhow::Result<Value> {
-    let names = [("tool", &args.tool), ("section", &args.section), ("client", &args.client)];
+    let ExplainArgs { tool, section, client, arguments, annotations, .. } = args;
+    let names = [
+        ("tool", tool),
+        ("section", section),
+        ("client", client),
+        ("arguments", arguments),
+        ("annotations", annotations),
+    ];
     let named = names.iter().filter_map(|(name, value)| Some(format!("{name}={}&", encode(value.as_deref()?))));
     let path = format!("/api/v1/explain?{}method={}", named.collect::<String>(), encode(args.method.as_str()));
     get(&args.admin, &path).await
@@ -34,7 +42,9 @@ async fn of_files(args: ExplainArgs) -> anyhow::Result<Value> {
     let Some(tool) = args.tool else { return Ok(json!(place.map(|place| SectionExplanation::of(&plan, &place)))) };
     let bindings = plan.clone();
     let client = args.client.as_deref().map(Identity::described).transpose().map_err(anyhow::Error::msg)?;
-    let explained = explain_plan(plan, &problems, &secrets, &tool, args.method, client.as_ref());
+    let call = AskedCall::read(args.arguments, args.annotations.as_deref()).map_err(anyhow::Error::msg)?;
+    let client = client.as_ref().map(|client| call.by(client));
+    let explained = explain_plan(plan, &problems, &secrets, &tool, args.method, client);
     let mut explained = explained.map_err(anyhow::Error::msg)?;
     if let Some(place) = place {
         SectionExplanation::note(&bindings, &place, &mut explained);
@@ -68,10 +78,13 @@ fn print_section(output: ListFormat, explanation: &Value) -> anyhow::Result<Exit
 
 fn print_tool(output: ListFormat, explanation: &Value) -> anyhow::Result<ExitCode> {
     let rows = rows(explanation);
+    let code = explanation.get("access").map_or(ExitCode::SUCCESS, |access| {
+        access_code(explanation["withheld"].is_string(), access["allowed"].as_bool())
+    });
     if matches!(output, ListFormat::Table | ListFormat::Wide) {
         head(explanation).iter().try_for_each(|line| print_line(&harmless(line)))?;
         if rows.is_empty() {
-            return Ok(ExitCode::SUCCESS);
+            return Ok(code);
         }
     }
     let columns = [
@@ -85,7 +98,17 @@ fn print_tool(output: ListFormat, explanation: &Value) -> anyhow::Result<ExitCod
         wide("TIMEOUT MS", |r| text(&r["timeoutMs"])),
     ];
     print_list(output, explanation, &rows, &columns)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(code)
+}
+
+/// Returns the exit code for what the rules mean: 1 if no call is allowed, 2 if that is not decided.
+pub(super) fn access_code(is_withheld: bool, allowed: Option<bool>) -> ExitCode {
+    match allowed {
+        _ if is_withheld => ExitCode::FAILURE,
+        Some(true) => ExitCode::SUCCESS,
+        Some(false) => ExitCode::FAILURE,
+        None => ExitCode::from(2),
+    }
 }
 
 /// Returns the lines before the table: the tool, why it is withheld, and the notes.

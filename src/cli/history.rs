@@ -148,9 +148,10 @@ impl GatewayHistory {
             Ok(target) => self.store.follow(&limits, target).map_err(|why| why.to_string()),
             Err(why) => Err(why),
         };
-        if let Err(why) = followed {
+        if let Err(why) = &followed {
             tracing::error!("MCPGateway {}: spec.history.store is not in use: {why}", gateway.key);
         }
+        self.store.set_not_open(followed.err());
     }
 
     /// Writes the last rows.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use http_body_util::Full;
-use hyper::{Request, StatusCode};
+use hyper::{HeaderMap, Request, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -21,6 +21,8 @@ pub struct McpClient {
     pub url: String,
     /// How long the server can send nothing before a request fails.
     pub silence: Duration,
+    /// The headers that show who the user is.
+    pub headers: HeaderMap,
 }
 
 pub enum McpAnswer {
@@ -84,7 +86,8 @@ impl McpClient {
             request = request.header("mcp-name", &*encode(name));
         }
         let request = request.body(Full::from(body));
-        let request = request.with_context(|| format!("{} is not a URL", self.url))?;
+        let mut request = request.with_context(|| format!("{} is not a URL", self.url))?;
+        request.headers_mut().extend(self.headers.clone());
         let (status, body) = send(&self.url, request, self.silence, "--url URL").await?;
         // Why it is not JSON-RPC says nothing to those who gave the URL of something else.
         read(&body).map_err(|_| anyhow!(not_mcp(&self.url, status, &body)))

@@ -113,6 +113,8 @@ impl RecordList<'_> {
             ("request", args.request.as_deref()),
             ("session", args.session.as_deref()),
             ("principal", args.principal.as_deref()),
+            ("issuer", args.issuer.as_deref()),
+            ("identity", args.identity.as_deref()),
             ("since", since.as_deref()),
             ("until", until.as_deref()),
         ];

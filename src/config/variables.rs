@@ -65,6 +65,7 @@ const UPSTREAM: &[Member] = &[("name", Kind::Text), ("namespace", Kind::Text), (
 const IDENTITY: &[Member] = &[
     ("method", Kind::Text),
     ("subject", Kind::Text),
+    ("issuer", Kind::Text),
     ("groups", Kind::List),
     ("claims", Kind::Any),
     ("scopes", Kind::List),

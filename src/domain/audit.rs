@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::digest::{hex, sha256_hex};
+use super::identity::User;
 use super::method::Method;
 use super::plugin::Phase;
 use super::record::{CallOutcome, EntryTrace};
@@ -35,9 +36,57 @@ pub enum AuditRow {
     Begin(AuditBegin),
     /// The call has ended.
     End(AuditEnd),
+    /// Somebody has changed something apart from calls.
+    Admin(AuditAdmin),
+}
+
+/// Who has changed what apart from calls.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AuditAdmin {
+    /// When the row was made, in Unix milliseconds.
+    pub at: u64,
+    /// What was to be done: `stop`, `resume`, `cancel`, `answer`, `enable` or `invoke`.
+    pub action: &'static str,
+    /// The subject of the client; the revision of the plan for a change by it.
+    pub by: String,
+    /// The method that has proved the client's identity; `plan` for a change by the plan.
+    pub method: &'static str,
+    /// The issuer of the client's token; empty for other methods.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub issuer: String,
+    /// The way by which the change came: `admin API` or the field of the plan.
+    pub via: &'static str,
+    /// The address of the client; `None` for a change by the plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// What the action is about: `gateway NAMESPACE/NAME`, `session ID`, `call ID`, `run ID`, `invocation ID` or
+    /// `upstream NAMESPACE/NAME`.
+    pub target: String,
+    /// `done`, the reason of an error, or `unknown` if the client has left before the end.
+    pub outcome: &'static str,
 }
 
 /// Who calls which item.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AuditCall {
+    /// The id of the call whose plugin made this one; `None` if a client made it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub within: Option<String>,
+    /// The principal of the caller.
+    pub principal: String,
+    /// What tells the caller apart from others with the same principal.
+    pub user: User,
+    /// The method of the request.
+    pub method: Method,
+    /// Name of the upstream; empty if the call names none.
+    pub upstream: String,
+    /// The server's own name of the item; the requested name if there is no such item.
+    pub tool: String,
+}
+
+/// The beginning of a call.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditBegin {
@@ -45,17 +94,9 @@ pub struct AuditBegin {
     pub at: u64,
     /// The id of the call.
     pub request_id: String,
-    /// The id of the call whose plugin made this one; `None` if a client made it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub within: Option<String>,
-    /// The principal of the caller.
-    pub principal: String,
-    /// The method of the request.
-    pub method: Method,
-    /// Name of the upstream.
-    pub upstream: String,
-    /// The server's own name of the item.
-    pub tool: String,
+    /// Who calls which item.
+    #[serde(flatten)]
+    pub call: AuditCall,
 }
 
 /// How a call has ended. Transport, JSON-RPC and tool have an outcome each.
@@ -66,11 +107,17 @@ pub struct AuditEnd {
     pub at: u64,
     /// The id of the call.
     pub request_id: String,
+    /// Who calls which item. The row of the beginning says it too, but not every call has one, and it can be lost.
+    #[serde(flatten)]
+    pub call: AuditCall,
     /// The outcome of the call, as in its record.
     pub outcome: CallOutcome,
     /// Why the call was refused or failed, if that has a name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The rule that denied the call; `None` if none did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
     /// Whether the server answered.
     pub transport: TransportOutcome,
     /// Whether the client got a result or an error of JSON-RPC; `None` if it got neither.

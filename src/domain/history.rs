@@ -60,6 +60,10 @@ pub struct HistoryFilter {
     pub session: Option<String>,
     /// The principal of the caller.
     pub principal: Option<String>,
+    /// The issuer of the caller's token.
+    pub issuer: Option<String>,
+    /// The method that has proved the caller's identity.
+    pub identity: Option<String>,
     /// The outcome of the call, or the status of the execution.
     pub outcome: Option<String>,
     /// The earliest end, in Unix milliseconds.
@@ -109,6 +113,10 @@ pub struct Columns<'a> {
     pub session: &'a str,
     /// The principal of the caller.
     pub principal: &'a str,
+    /// The issuer of the caller's token; empty without one.
+    pub issuer: &'a str,
+    /// The method that has proved the caller's identity.
+    pub identity: &'static str,
     /// The outcome or the status.
     pub outcome: &'static str,
 }
@@ -154,6 +162,8 @@ impl HistoryRecord for CallRecord {
             method: self.method.as_str(),
             session: &self.session,
             principal: &self.principal,
+            issuer: &self.user.issuer,
+            identity: self.user.method.as_str(),
             outcome: self.outcome.as_label(),
         }
     }
@@ -185,6 +195,8 @@ impl HistoryRecord for PluginExecution {
             method: self.method.as_str(),
             session: &self.session,
             principal: &self.principal,
+            issuer: &self.user.issuer,
+            identity: self.user.method.as_str(),
             outcome: self.status.as_str(),
         }
     }
@@ -222,6 +234,8 @@ impl HistoryQuery {
             && fits(&filter.request, columns.request)
             && fits(&filter.session, columns.session)
             && fits(&filter.principal, columns.principal)
+            && fits(&filter.issuer, columns.issuer)
+            && fits(&filter.identity, columns.identity)
             && fits(&filter.outcome, columns.outcome)
     }
 }

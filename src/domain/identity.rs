@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, LazyLock};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::digest::sha256_hex;
+use super::quoted::is_invisible;
 
 /// The subject of clients that prove no identity.
 pub const ANONYMOUS: &str = "anonymous";
@@ -15,9 +16,10 @@ pub const LOCAL: &str = "local";
 const MAX_NAME: usize = 512;
 
 /// The method that has proved an identity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum IdentityMethod {
     /// None: the client has sent no credentials.
+    #[default]
     Anonymous,
     /// A JSON Web Token of an issuer.
     Jwt,
@@ -32,6 +34,9 @@ pub enum IdentityMethod {
 }
 
 impl IdentityMethod {
+    /// All methods.
+    pub const ALL: [Self; 6] =
+        [Self::Anonymous, Self::Jwt, Self::ApiKey, Self::TokenReview, Self::Local, Self::Replica];
     /// The methods by which a client proves who it is.
     pub const PROVED: [Self; 3] = [Self::Jwt, Self::ApiKey, Self::TokenReview];
 
@@ -48,6 +53,33 @@ impl IdentityMethod {
     }
 }
 
+impl Serialize for IdentityMethod {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for IdentityMethod {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let known = Self::ALL.into_iter().find(|known| known.as_str() == name);
+        known.ok_or_else(|| serde::de::Error::custom("no such method"))
+    }
+}
+
+/// What tells apart callers with the same subject, in records and in the audit trail.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct User {
+    /// The method that has proved the identity: `jwt`, `apiKey`, `tokenReview`, `anonymous`, `local` or `replica`.
+    #[cfg_attr(feature = "gateway", schemars(with = "String"))]
+    pub method: IdentityMethod,
+    /// The issuer of the token; absent for other methods.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub issuer: String,
+}
+
 /// Who calls. It is made once for each request, before the body is read. Replicas send it to each other, sealed.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Identity {
@@ -55,6 +87,8 @@ pub struct Identity {
     pub method: IdentityMethod,
     /// The name of the client; it is in records and in the audit trail.
     pub subject: String,
+    /// The issuer of the client's token; empty for other methods.
+    pub issuer: String,
     /// The groups of the client.
     pub groups: Vec<String>,
     /// The scopes of the client's token.
@@ -72,16 +106,19 @@ impl Identity {
     /// # Errors
     /// If the subject cannot be that of a client.
     pub fn new(method: IdentityMethod, issuer: &str, subject: String) -> Result<Self, String> {
-        let is_printable = !subject.chars().any(char::is_control);
+        let is_printable = !subject.chars().any(|c| c.is_control() || is_invisible(c));
         if subject.trim().is_empty() || subject.len() > MAX_NAME || !is_printable {
-            return Err(format!("its subject is empty, longer than {MAX_NAME} bytes, or has control characters"));
+            return Err(format!(
+                "its subject is empty, longer than {MAX_NAME} bytes, or has control characters or invisible ones"
+            ));
         }
         if subject == ANONYMOUS || subject == LOCAL {
             return Err("its subject is a name that the gateway uses itself".to_owned());
         }
         let unique = serde_json::json!([method.as_str(), issuer, subject]).to_string();
         let key = format!("{}:{:.32}", method.as_str(), sha256_hex(unique.as_bytes()));
-        Ok(Self { key, ..Self::bare(method, &subject) })
+        let issuer = if method == IdentityMethod::Jwt { issuer.to_owned() } else { String::new() };
+        Ok(Self { key, issuer, ..Self::bare(method, &subject) })
     }
 
     /// Returns the identity of all clients that have sent no credentials.
@@ -131,10 +168,12 @@ impl Identity {
                 ));
             }
         };
-        let mut identity = Self::new(known, "", subject).map_err(|why| format!("the identity is not valid: {why}"))?;
+        let issuer = of("issuer").next().unwrap_or_default();
+        let mut identity =
+            Self::new(known, &issuer, subject).map_err(|why| format!("the identity is not valid: {why}"))?;
         identity.groups = of("groups").collect();
         identity.scopes = of("scopes").collect();
-        let is_claim = |name: &str| !["method", "subject", "groups", "scopes"].contains(&name);
+        let is_claim = |name: &str| !["method", "issuer", "subject", "groups", "scopes"].contains(&name);
         let claims = pairs.iter().filter(|(name, _)| is_claim(name));
         identity.claims = claims.map(|(name, value)| ((*name).to_owned(), Value::from(*value))).collect();
         Ok(identity)
@@ -143,7 +182,18 @@ impl Identity {
     /// Creates an identity without groups, scopes and claims, whose subject is its key.
     fn bare(method: IdentityMethod, subject: &str) -> Self {
         let (groups, scopes, claims) = (Vec::new(), Vec::new(), Map::new());
-        Self { method, subject: subject.to_owned(), groups, scopes, claims, key: subject.to_owned() }
+        let (subject, key) = (subject.to_owned(), subject.to_owned());
+        Self { method, subject, issuer: String::new(), groups, scopes, claims, key }
+    }
+
+    /// Returns what tells this client apart from others with the same subject, for records.
+    pub fn user(&self) -> User {
+        User { method: self.method, issuer: self.issuer.clone() }
+    }
+
+    /// Returns the subject, with the issuer if there is one: enough to tell apart those that operators see.
+    pub fn name_with_issuer(&self) -> String {
+        if self.issuer.is_empty() { self.subject.clone() } else { format!("{} of {}", self.subject, self.issuer) }
     }
 
     /// Whether the client has sent no credentials.
@@ -180,6 +230,22 @@ mod tests {
         for wrong in ["", " ", ANONYMOUS, LOCAL, "a\nb", &"x".repeat(MAX_NAME + 1)] {
             assert!(of("a", wrong).is_err(), "{wrong:.16}");
         }
+        // What looks like another subject, or like none.
+        for c in
+            "\u{200b}\u{200d}\u{2060}\u{feff}\u{ad}\u{202e}\u{2067}\u{61c}\u{e0041}\u{fe0f}\u{2028}\u{180e}\u{3164}"
+                .chars()
+        {
+            assert!(of("a", &format!("an{c}n")).is_err(), "{c:?}");
+        }
+        assert!(of("a", "Zo\u{eb} \u{674e}").is_ok());
+        assert_eq!(one.user(), User { method: IdentityMethod::Jwt, issuer: "a".into() });
+        let key = Identity::new(IdentityMethod::ApiKey, "", "x".into()).unwrap();
+        assert_eq!(
+            serde_json::to_string(&[one.user(), key.user()]).unwrap(),
+            r#"[{"method":"jwt","issuer":"a"},{"method":"apiKey"}]"#
+        );
+        let described = Identity::described("subject=x,issuer=a").unwrap();
+        assert!(described.key() == one.key() && described.claims.is_empty());
         let forwarded = Identity::forwarded(one.key(), "x");
         assert!(forwarded.key() == one.key() && !forwarded.is_anonymous() && Identity::anonymous().is_anonymous());
     }

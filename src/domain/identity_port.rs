@@ -7,6 +7,7 @@ use async_trait::async_trait;
 
 use super::identity::Identity;
 use super::plan::AuthenticationPlan;
+use super::refusal::{Fault, TokenFacts};
 
 /// The methods of a plan, with the keys that the plan only names.
 #[derive(Debug, Default)]
@@ -40,10 +41,23 @@ pub enum Credential<'a> {
 /// Why a credential proves no identity. No text contains a part of the credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unproved {
-    /// The credential is not accepted, for this reason.
-    Rejected(String),
+    /// The credential is not accepted: the fault, and what it is in words.
+    Rejected(Fault, String),
     /// It cannot be checked now, for this reason.
     Unavailable(String),
+}
+
+/// An issuer whose keys cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedIssuer {
+    /// The place of the issuer in the methods.
+    pub place: usize,
+    /// The issuer.
+    pub issuer: String,
+    /// The cause. It has no query of a URL.
+    pub why: String,
+    /// Whether keys that were read before still count.
+    pub has_keys: bool,
 }
 
 /// Checks the credentials of clients.
@@ -59,6 +73,24 @@ pub trait Authenticate: Send + Sync + 'static {
         credential: Credential<'_>,
         from: IpAddr,
     ) -> Result<Arc<Identity>, Unproved>;
+
+    /// Returns what a credential that was refused says of itself, and what the methods accept. It has no part of a key or of a
+    /// signature.
+    fn facts(&self, methods: &Methods, credential: Credential<'_>) -> TokenFacts {
+        let _ = (methods, credential);
+        TokenFacts::default()
+    }
+
+    /// Reads the keys of all issuers that were not read yet.
+    async fn read_issuers(&self, methods: &Methods) {
+        let _ = methods;
+    }
+
+    /// Returns the issuers whose keys could not be read when that was last tried.
+    fn failed_issuers(&self, methods: &Methods) -> Vec<FailedIssuer> {
+        let _ = methods;
+        Vec::new()
+    }
 }
 
 /// Accepts no credential.
@@ -67,6 +99,6 @@ pub struct NoAuthentication;
 #[async_trait]
 impl Authenticate for NoAuthentication {
     async fn prove(&self, _: &Methods, _: Credential<'_>, _: IpAddr) -> Result<Arc<Identity>, Unproved> {
-        Err(Unproved::Rejected("no method of authentication is known here".to_owned()))
+        Err(Unproved::Rejected(Fault::UnknownApiKey, "no method of authentication is known here".to_owned()))
     }
 }

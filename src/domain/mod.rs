@@ -58,6 +58,7 @@ pub mod reason;
 pub mod record;
 mod record_payload;
 pub mod record_ports;
+pub mod refusal;
 pub mod report;
 pub mod route;
 pub mod rpc;

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 use super::budget::Account;
 pub use super::client_port::{Answering, ToClient};
-pub use super::identity_port::{ApiKey, Authenticate, Credential, Methods, NoAuthentication, Unproved};
+pub use super::identity_port::{ApiKey, Authenticate, Credential, FailedIssuer, Methods, NoAuthentication, Unproved};
 use super::ids::ObjectKey;
 use super::item::{ItemKind, Listed};
 use super::model::{ModelAnswer, ModelFailure, ModelRequest};

@@ -16,6 +16,15 @@ impl Display for Quoted<'_> {
     }
 }
 
+/// Whether a character shows nothing itself and can make two texts look the same: it has no width, or it turns the direction of
+/// others (Unicode, `Default_Ignorable_Code_Point` and `Bidi_Control`; and the separators of lines).
+pub fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
+        | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0000}'..='\u{e0fff}')
+}
+
 /// Returns text without the characters that a terminal obeys: control characters, and those that turn the direction in which
 /// a line is shown.
 pub fn harmless(text: &str) -> String {

@@ -173,6 +173,10 @@ reasons! {
     Stopped,
     /// `audit.mode` is Required, and the row of the call in the audit trail is not stored.
     AuditUnavailable,
+    /// The history or the audit trail cannot be written to its store.
+    StoreUnavailable,
+    /// The keys of an issuer of tokens cannot be read.
+    IssuerUnavailable,
     /// An entry cannot run.
     EntryUnavailable,
     /// No gateway selects the object, or the object is not shared with the gateway that does.

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::identity::User;
 use super::method::Method;
 use super::plugin::{Mode, Phase};
 use super::reason::Reason;
@@ -117,6 +118,8 @@ pub struct PluginExecution {
     pub tool: String,
     /// The principal of the caller.
     pub principal: String,
+    /// What tells the caller apart from others with the same principal.
+    pub user: User,
     /// The first characters of the id of the caller's session; empty without a session.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub session: String,
@@ -336,6 +339,8 @@ pub struct CallRecord {
     pub era: &'static str,
     /// The principal of the caller.
     pub principal: String,
+    /// What tells the caller apart from others with the same principal.
+    pub user: User,
     /// The first characters of the id of the caller's session; empty without a session.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub session: String,
@@ -345,6 +350,9 @@ pub struct CallRecord {
     /// if the client got the upstream's answer, or if the call was cancelled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The rule of the gateway that denied the call; `None` if none did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
     /// One trace for each entry of each chain that selected the call, then for each question of its server.
     pub entries: Vec<EntryTrace>,
     /// The arguments as they were sent, if the history keeps content.

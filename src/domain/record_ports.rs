@@ -1,6 +1,7 @@
 //! The ports of the history and of the audit trail.
 
 use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 
 use super::audit::{AuditError, AuditRow, AuditTotals};
 use super::history::{HistoryPage, HistoryQuery, RecordKind};
@@ -23,6 +24,11 @@ pub trait Records: Send + Sync + 'static {
     /// Returns how many rows were written elsewhere.
     fn written(&self) -> u64 {
         0
+    }
+
+    /// Returns why rows cannot be written elsewhere now; `None` if they can, or if none are.
+    fn failure(&self) -> Option<String> {
+        None
     }
 
     /// Returns the number of rows that wait to be written.
@@ -49,7 +55,6 @@ impl History for NoHistory {
 }
 
 /// Writes the audit trail.
-#[async_trait]
 pub trait Audit: Send + Sync + 'static {
     /// Whether there is a store for the rows.
     fn is_open(&self) -> bool;
@@ -60,11 +65,17 @@ pub trait Audit: Send + Sync + 'static {
     /// Adds a row in the background. Never blocks. A row that cannot be stored is counted.
     fn record(&self, row: AuditRow);
 
-    /// Adds a row, and waits until it is stored.
+    /// Adds a row. It is in the queue when this returns; the future waits until it is stored. Dropping the future does not
+    /// take the row back.
     ///
     /// # Errors
-    /// Why it is not stored. It may be stored later all the same.
-    async fn store(&self, row: AuditRow) -> Result<(), AuditError>;
+    /// The future returns why the row is not stored. It may be stored later all the same.
+    fn store(&self, row: AuditRow) -> BoxFuture<'static, Result<(), AuditError>>;
+
+    /// Returns why the last row was not stored; `None` if it was, or if there was none.
+    fn failure(&self) -> Option<String> {
+        None
+    }
 
     /// Returns what was written.
     fn totals(&self) -> AuditTotals;

@@ -23,6 +23,7 @@ use crate::domain::report::PendingReport;
 use crate::domain::seen::SeenNames;
 use crate::domain::upstream::ServerFacts;
 use crate::domain::version::Era;
+use crate::engine::access::refusals::Refusals;
 use crate::engine::access::sessions::SessionTable;
 use crate::engine::invocations::table::InvocationTable;
 use crate::engine::pipelines::runs::RunTable;
@@ -84,6 +85,8 @@ pub struct EngineState {
     pub(super) announced: Mutex<[u64; ItemKind::ALL.len()]>,
     /// Requests to read the manifests.
     pub readings: Readings,
+    /// The credentials that were refused.
+    pub refusals: Refusals,
     /// What is known of the MCP endpoints of this process.
     pub(super) endpoints: Endpoints,
     /// A revision that should run but cannot; `None` if there is none.

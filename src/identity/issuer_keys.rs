@@ -27,6 +27,8 @@ pub(super) struct IssuerKeys {
     fetched: ArcSwapOption<FetchedKeys>,
     /// When a fetch last began. Held during a fetch.
     asked: Mutex<Option<Instant>>,
+    /// Why the last fetch failed.
+    failed: ArcSwapOption<String>,
 }
 
 struct FetchedKeys {
@@ -40,6 +42,7 @@ impl IssuerKeys {
         if let Some(Err(why)) = &given {
             tracing::warn!(issuer = plan.issuer, "the ConfigMap with the keys of an issuer cannot be used: {why}");
         }
+        let failed = given.as_ref().and_then(|given| given.as_ref().err().cloned());
         let given = given.and_then(Result::ok).inspect(|keys| keys.log_unread(&plan.issuer, None));
         let given = given.map(|keys| FetchedKeys { keys: Arc::new(keys), at: Instant::now() });
         Self {
@@ -49,6 +52,7 @@ impl IssuerKeys {
             given: (plan.jwks.clone(), plan.jwks_ref.is_some()),
             fetched: ArcSwapOption::from_pointee(given),
             asked: Mutex::default(),
+            failed: ArcSwapOption::from_pointee(failed),
         }
     }
 
@@ -85,6 +89,16 @@ impl IssuerKeys {
         self.usable().ok_or_else(|| format!("the keys of the issuer {} cannot be read now", self.issuer))
     }
 
+    /// Returns the keys that are known, without a fetch.
+    pub(super) fn known(&self) -> Option<Arc<KeySet>> {
+        self.usable()
+    }
+
+    /// Returns why the keys could not be read when that was last tried; `None` if they could, or if it was never tried.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.failed.load().as_deref().cloned()
+    }
+
     fn usable(&self) -> Option<Arc<KeySet>> {
         let fetched = self.fetched.load();
         let is_usable = |fetched: &&Arc<FetchedKeys>| self.given.1 || fetched.at.elapsed() < self.refresh + STALE;
@@ -113,8 +127,12 @@ impl IssuerKeys {
             Ok(keys) => {
                 keys.log_unread(&self.issuer, self.fetched.load().as_ref().map(|previous| &*previous.keys));
                 self.fetched.store(Some(Arc::new(FetchedKeys { keys: Arc::new(keys), at: Instant::now() })));
+                self.failed.store(None);
             }
-            Err(why) => tracing::warn!(issuer = self.issuer, "the keys of an issuer of tokens cannot be read: {why}"),
+            Err(why) => {
+                tracing::warn!(issuer = self.issuer, "the keys of an issuer of tokens cannot be read: {why}");
+                self.failed.store(Some(Arc::new(why)));
+            }
         }
         // Requests that waited meanwhile do not try once more, one after another.
         *asked = Some(Instant::now());

@@ -75,6 +75,11 @@ impl KeySet {
         }
     }
 
+    /// Returns the ids of the keys that have one.
+    pub(super) fn ids(&self) -> impl Iterator<Item = &str> {
+        self.keys.iter().filter_map(|key| key.id.as_deref())
+    }
+
     /// Returns the key that a token with this header is verified with: the one that it names, or the only one for its
     /// algorithm if it names none. Nothing else of a header is followed, such as `jku`, `x5u` or `jwk`.
     pub(super) fn find(&self, header: &Header) -> Option<&DecodingKey> {

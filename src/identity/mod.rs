@@ -3,6 +3,7 @@
 
 mod cache;
 mod claims;
+mod facts;
 mod fetch;
 mod issuer_keys;
 mod key_set;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
+use futures_util::future::join_all;
 use jsonwebtoken::errors::{Error as TokenError, ErrorKind};
 use jsonwebtoken::{Algorithm, Header, Validation, dangerous, decode, decode_header};
 use kube::Client;
@@ -22,13 +24,15 @@ use serde_json::{Map, Value};
 
 use self::cache::{TokenCache, digest};
 use self::claims::identity;
+use self::facts::facts;
 use self::issuer_keys::IssuerKeys;
 use self::key_set::KeySet;
 use self::token_review::TokenReviews;
 use crate::domain::digest::sha256_hex;
 use crate::domain::identity::Identity;
 use crate::domain::plan::{AuthenticationPlan, JwtPlan};
-use crate::domain::ports::{ApiKey, Authenticate, Credential, Methods, Unproved};
+use crate::domain::ports::{ApiKey, Authenticate, Credential, FailedIssuer, Methods, Unproved};
+use crate::domain::refusal::{Fault, TokenFacts};
 use crate::transport::outbound::AddressGuard;
 
 /// The longest token that is read, in bytes.
@@ -64,7 +68,7 @@ impl Authenticate for Tokens {
     ) -> Result<Arc<Identity>, Unproved> {
         let (Credential::Bearer(text) | Credential::ApiKey(text)) = credential;
         if text.len() > MAX_TOKEN {
-            return Err(Unproved::Rejected(format!("it is longer than {MAX_TOKEN} bytes")));
+            return Err(Unproved::Rejected(Fault::TooLong, format!("it is longer than {MAX_TOKEN} bytes")));
         }
         let are_bearers = methods.plan.api_keys.as_ref().is_some_and(|keys| keys.header.is_none());
         let unknown = match credential {
@@ -80,8 +84,39 @@ impl Authenticate for Tokens {
         match (known, &methods.plan.token_review, credential) {
             (Some(identity), ..) => Ok(identity),
             (None, Some(plan), Credential::Bearer(token)) => self.reviews.review(plan, token, from).await,
-            _ => Err(rejected(unknown)),
+            _ => Err(rejected(unknown.0, unknown.1)),
         }
+    }
+
+    fn facts(&self, methods: &Methods, credential: Credential<'_>) -> TokenFacts {
+        let (plan, token) = match credential {
+            Credential::Bearer(token) if token.len() <= MAX_TOKEN => (&methods.plan, token),
+            _ => return TokenFacts::default(),
+        };
+        // Methods without issuers, as those of the admin API, are not those of which the keys are kept.
+        let known = if plan.jwt.is_empty() { Arc::default() } else { self.methods(plan) };
+        let issuers: Vec<_> = known.issuers.iter().map(|issuer| (&issuer.plan, issuer.keys.known())).collect();
+        facts(plan, &issuers, token)
+    }
+
+    async fn read_issuers(&self, methods: &Methods) {
+        if !methods.plan.jwt.is_empty() {
+            let guard = AddressGuard { allowed: methods.allowed_addresses.clone() };
+            let known = self.methods(&methods.plan);
+            join_all(known.issuers.iter().map(|issuer| issuer.keys.current(&guard, |_| true))).await;
+        }
+    }
+
+    fn failed_issuers(&self, methods: &Methods) -> Vec<FailedIssuer> {
+        if methods.plan.jwt.is_empty() {
+            return Vec::new();
+        }
+        let known = self.methods(&methods.plan);
+        let failed = known.issuers.iter().enumerate().filter_map(|(place, Issuer { plan, keys, .. })| {
+            let (why, has_keys) = (keys.failure()?, keys.known().is_some());
+            Some(FailedIssuer { place, issuer: plan.issuer.clone(), why, has_keys })
+        });
+        failed.collect()
     }
 }
 
@@ -98,7 +133,7 @@ enum Recognized {
     /// The token is of one of them, and proves this identity.
     As(Arc<Identity>),
     /// It is of none of them, for this reason. Another method can know it.
-    Not(&'static str),
+    Not((Fault, &'static str)),
 }
 
 impl Tokens {
@@ -126,7 +161,7 @@ impl Tokens {
         };
         let issuer = decoded.claims.get("iss").and_then(Value::as_str);
         let Some(at) = methods.issuers.iter().position(|known| Some(&*known.plan.issuer) == issuer) else {
-            return Ok(Recognized::Not("no issuer that is accepted here has issued it"));
+            return Ok(Recognized::Not((Fault::UnknownIssuer, "no issuer that is accepted here has issued it")));
         };
         let issuer = &methods.issuers[at];
         let (identity, keys, until) = issuer.verify(token, &header, &guard).await?;
@@ -150,11 +185,11 @@ impl Tokens {
     }
 }
 
-const UNREADABLE: &str = "it is no JSON Web Token with an algorithm that can be accepted";
-const UNKNOWN_KEY: &str = "it is no API key of this gateway";
+const UNREADABLE: (Fault, &str) = (Fault::NotAToken, "it is no JSON Web Token with an algorithm that can be accepted");
+const UNKNOWN_KEY: (Fault, &str) = (Fault::UnknownApiKey, "it is no API key of this gateway");
 
-fn rejected(why: &str) -> Unproved {
-    Unproved::Rejected(why.to_owned())
+fn rejected(fault: Fault, why: &str) -> Unproved {
+    Unproved::Rejected(fault, why.to_owned())
 }
 
 impl Issuers {
@@ -184,19 +219,22 @@ impl Issuer {
         guard: &AddressGuard,
     ) -> Result<(Arc<Identity>, Arc<KeySet>, u64), Unproved> {
         if !self.algorithms.contains(&header.alg) {
-            return Err(Unproved::Rejected(format!("its algorithm {:?} is not accepted", header.alg)));
+            return Err(Unproved::Rejected(
+                Fault::WrongAlgorithm,
+                format!("its algorithm {:?} is not accepted", header.alg),
+            ));
         }
         if header.crit.is_some() {
-            return Err(rejected("its header has `crit`, of which nothing is supported here"));
+            return Err(rejected(Fault::WrongHeader, "its header has `crit`, of which nothing is supported here"));
         }
         if !header.typ.as_deref().is_none_or(is_access_token) {
-            return Err(rejected("its `typ` is not that of an access token"));
+            return Err(rejected(Fault::WrongHeader, "its `typ` is not that of an access token"));
         }
         let has_key = |keys: &KeySet| keys.find(header).is_some();
         let keys = self.keys.current(guard, has_key).await.map_err(Unproved::Unavailable)?;
-        let key = keys.find(header).ok_or_else(|| Unproved::Rejected(keys.lacks(header)))?;
+        let key = keys.find(header).ok_or_else(|| rejected(Fault::UnknownKey, &keys.lacks(header)))?;
         let claims = decode::<Map<String, Value>>(token, key, &self.validation(header.alg));
-        let claims = claims.map_err(|error| Unproved::Rejected(why(&error)))?.claims;
+        let claims = claims.map_err(|error| why(&error))?.claims;
         let until = claims.get("exp").and_then(Value::as_f64).unwrap_or_default();
         #[expect(
             clippy::cast_possible_truncation,
@@ -204,7 +242,7 @@ impl Issuer {
             reason = "the library has checked the number"
         )]
         let until = (until as u64).saturating_add(u64::from(self.plan.skew_seconds));
-        let identity = identity(&self.plan, claims).map_err(Unproved::Rejected)?;
+        let identity = identity(&self.plan, claims).map_err(|why| Unproved::Rejected(Fault::InvalidClaim, why))?;
         Ok((Arc::new(identity), keys, until))
     }
 
@@ -225,14 +263,14 @@ fn is_access_token(typ: &str) -> bool {
     matches!(typ.strip_prefix("application/").unwrap_or(&typ), "jwt" | "at+jwt")
 }
 
-fn why(error: &TokenError) -> String {
+fn why(error: &TokenError) -> Unproved {
     match error.kind() {
-        ErrorKind::ExpiredSignature => "it has expired".to_owned(),
-        ErrorKind::ImmatureSignature => "it is not valid yet".to_owned(),
-        ErrorKind::InvalidAudience => "it is for another audience".to_owned(),
-        ErrorKind::InvalidIssuer => "it is of another issuer".to_owned(),
-        ErrorKind::MissingRequiredClaim(claim) => format!("it has no {claim}"),
-        ErrorKind::InvalidClaimFormat(claim) => format!("its {claim} is not a time"),
-        _ => "its signature is not valid".to_owned(),
+        ErrorKind::ExpiredSignature => rejected(Fault::Expired, "it has expired"),
+        ErrorKind::ImmatureSignature => rejected(Fault::NotYetValid, "it is not valid yet"),
+        ErrorKind::InvalidAudience => rejected(Fault::WrongAudience, "it is for another audience"),
+        ErrorKind::InvalidIssuer => rejected(Fault::UnknownIssuer, "it is of another issuer"),
+        ErrorKind::MissingRequiredClaim(claim) => rejected(Fault::InvalidClaim, &format!("it has no {claim}")),
+        ErrorKind::InvalidClaimFormat(claim) => rejected(Fault::InvalidClaim, &format!("its {claim} is not a time")),
+        _ => rejected(Fault::WrongSignature, "its signature is not valid"),
     }
 }

@@ -18,6 +18,7 @@ use crate::domain::identity::{Identity, IdentityMethod};
 use crate::domain::network::network;
 use crate::domain::plan::TokenReviewPlan;
 use crate::domain::ports::Unproved;
+use crate::domain::refusal::Fault;
 
 /// How long a review counts. A token that is revoked is accepted for that long.
 const KEPT: Duration = Duration::from_secs(10);
@@ -56,10 +57,16 @@ impl TokenReviews {
         let claims = dangerous::insecure_decode::<Map<String, Value>>(token).ok().map(|decoded| decoded.claims);
         let subject = claims.as_ref().and_then(|claims| claims.get("sub")).and_then(Value::as_str);
         if !subject.is_some_and(|subject| subject.starts_with(ACCOUNT)) {
-            return Err(rejected("it is not of a service account, and no other method knows it"));
+            return Err(rejected(
+                Fault::NotAServiceAccount,
+                "it is not of a service account, and no other method knows it",
+            ));
         }
         let Some(client) = &self.client else {
-            return Err(rejected("only a gateway in a cluster can have tokens of service accounts reviewed"));
+            return Err(rejected(
+                Fault::NotAServiceAccount,
+                "only a gateway in a cluster can have tokens of service accounts reviewed",
+            ));
         };
         let key = digest(&format!("{:?} {token}", plan.audiences));
         if let Some(identity) = find(&self.accepted, &key) {
@@ -114,17 +121,18 @@ async fn ask(client: &Client, plan: &TokenReviewPlan, token: &str) -> Result<Out
 /// Returns the identity that a review has found.
 fn identity(plan: &TokenReviewPlan, status: TokenReviewStatus) -> Outcome {
     if status.authenticated != Some(true) {
-        return Err(rejected("the API server does not accept it, or it is for another audience"));
+        return Err(rejected(Fault::ReviewFailed, "the API server does not accept it, or it is for another audience"));
     }
     // An API server that does not know audiences returns none.
     let found = status.audiences.unwrap_or_default();
     if !plan.audiences.is_empty() && !plan.audiences.iter().any(|audience| found.contains(audience)) {
-        return Err(rejected("it is for another audience"));
+        return Err(rejected(Fault::WrongAudience, "it is for another audience"));
     }
     let user = status.user.unwrap_or_default();
     let subject = user.username.filter(|name| name.starts_with(ACCOUNT));
-    let subject = subject.ok_or_else(|| rejected("it is not of a service account"))?;
-    let mut identity = Identity::new(IdentityMethod::TokenReview, "", subject).map_err(Unproved::Rejected)?;
+    let subject = subject.ok_or_else(|| rejected(Fault::NotAServiceAccount, "it is not of a service account"))?;
+    let mut identity = Identity::new(IdentityMethod::TokenReview, "", subject)
+        .map_err(|why| Unproved::Rejected(Fault::InvalidClaim, why))?;
     identity.groups = user.groups.unwrap_or_default();
     Ok(Arc::new(identity))
 }
@@ -141,8 +149,8 @@ fn unreviewed(error: &Error) -> Unproved {
     })
 }
 
-fn rejected(why: &str) -> Unproved {
-    Unproved::Rejected(why.to_owned())
+fn rejected(fault: Fault, why: &str) -> Unproved {
+    Unproved::Rejected(fault, why.to_owned())
 }
 
 fn unavailable(why: String) -> Unproved {

@@ -1,7 +1,7 @@
 //! Writes the audit trail to a database, as a chain of rows for each process.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sqlx::{AssertSqlSafe, Row};
@@ -42,6 +42,8 @@ pub(super) struct AuditCounts {
     head: AtomicU64,
     stored: AtomicU64,
     dropped: AtomicU64,
+    /// Why the last rows were not stored; `None` if they were.
+    failure: Mutex<Option<String>>,
 }
 
 impl AuditCounts {
@@ -52,6 +54,10 @@ impl AuditCounts {
     /// How many rows were not stored, although no call waited for them.
     pub(super) fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn failure(&self) -> Option<String> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -84,8 +90,9 @@ impl AuditQueue {
         }
     }
 
-    pub(super) async fn store(&self, row: AuditRow) -> Result<(), AuditError> {
-        self.wait(Some(row)).await
+    /// Queues a row now. The future waits until it is stored.
+    pub(super) fn store(&self, row: AuditRow) -> impl Future<Output = Result<(), AuditError>> + use<> {
+        self.wait(Some(row))
     }
 
     /// Waits until all rows are written, or were dropped.
@@ -93,14 +100,17 @@ impl AuditQueue {
         let _ = self.wait(None).await;
     }
 
-    async fn wait(&self, row: Option<AuditRow>) -> Result<(), AuditError> {
+    fn wait(&self, row: Option<AuditRow>) -> impl Future<Output = Result<(), AuditError>> + use<> {
         let (stored, waiting) = oneshot::channel();
         let full = |_| AuditError::Store(format!("{MAX_ROWS} rows wait for the store"));
-        self.sender.try_send(Waiting { row, stored: Some(stored) }).map_err(full)?;
-        match tokio::time::timeout(WAIT, waiting).await {
-            Ok(Ok(done)) => done,
-            Ok(Err(_)) => Err(AuditError::Store("the store is closed".to_owned())),
-            Err(_) => Err(AuditError::Store(format!("the store has not answered within {} s", WAIT.as_secs()))),
+        let queued = self.sender.try_send(Waiting { row, stored: Some(stored) }).map_err(full);
+        async move {
+            queued?;
+            match tokio::time::timeout(WAIT, waiting).await {
+                Ok(Ok(done)) => done,
+                Ok(Err(_)) => Err(AuditError::Store("the store is closed".to_owned())),
+                Err(_) => Err(AuditError::Store(format!("the store has not answered within {} s", WAIT.as_secs()))),
+            }
         }
     }
 }
@@ -155,9 +165,14 @@ impl AuditWriter {
                 self.head = head.clone();
                 self.counts.head.store(head.sequence, Ordering::Relaxed);
                 self.counts.stored.fetch_add(rows.len() as u64, Ordering::Relaxed);
+                if !rows.is_empty() {
+                    *self.counts.failure.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                }
             }
             Err(why) => {
-                let unawaited = batch.iter().filter(|waiting| waiting.stored.is_none()).count();
+                *self.counts.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.to_string());
+                let is_unawaited = |waiting: &&Waiting| waiting.stored.as_ref().is_none_or(oneshot::Sender::is_closed);
+                let unawaited = batch.iter().filter(is_unawaited).count();
                 self.counts.dropped.fetch_add(unawaited as u64, Ordering::Relaxed);
                 tracing::warn!(rows = rows.len(), "the audit trail is not written: {why}");
             }

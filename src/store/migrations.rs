@@ -113,6 +113,22 @@ const MIGRATIONS: &[Migration] = &[
             "ALTER TABLE sources DROP COLUMN source_type",
         ],
     },
+    Migration {
+        version: 11,
+        name: "011_user",
+        up: &[
+            "ALTER TABLE calls ADD COLUMN issuer TEXT NOT NULL DEFAULT ''",
+            "ALTER TABLE calls ADD COLUMN identity TEXT NOT NULL DEFAULT ''",
+            "ALTER TABLE executions ADD COLUMN issuer TEXT NOT NULL DEFAULT ''",
+            "ALTER TABLE executions ADD COLUMN identity TEXT NOT NULL DEFAULT ''",
+        ],
+        down: &[
+            "ALTER TABLE calls DROP COLUMN issuer",
+            "ALTER TABLE calls DROP COLUMN identity",
+            "ALTER TABLE executions DROP COLUMN issuer",
+            "ALTER TABLE executions DROP COLUMN identity",
+        ],
+    },
 ];
 
 /// Migrates the tables to a version, by default to the last one of this program. Migrations that this program does not

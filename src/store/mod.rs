@@ -27,6 +27,7 @@ use std::sync::atomic::Ordering;
 
 use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 
 use self::audit::AuditCounts;
 pub use self::audit_reader::AuditReader;
@@ -53,6 +54,8 @@ pub struct Store {
     /// The name of the chain that this process writes to the audit trail.
     chain: String,
     audit: Arc<AuditCounts>,
+    /// Why the database that the plan names is not used.
+    not_open: ArcSwapOption<String>,
 }
 
 impl Store {
@@ -65,7 +68,13 @@ impl Store {
             totals: Arc::default(),
             chain: format!("{host}/{}", uuid::Uuid::now_v7()),
             audit: Arc::default(),
+            not_open: ArcSwapOption::empty(),
         }
+    }
+
+    /// Sets why the database that the plan names is not used; `None` if it is, or if the plan names none.
+    pub fn set_not_open(&self, why: Option<String>) {
+        self.not_open.store(why.map(Arc::new));
     }
 
     /// Connects to a store and migrates its tables, as the first use does.
@@ -155,12 +164,16 @@ impl Records for Store {
         self.totals.written.load(Ordering::Relaxed)
     }
 
+    fn failure(&self) -> Option<String> {
+        let not_open = self.not_open.load_full().map(|why| why.to_string());
+        not_open.or_else(|| self.database.load().as_ref().and_then(|database| database.queue.counts.failure()))
+    }
+
     fn queued(&self) -> usize {
         self.database.load().as_ref().map_or(0, |database| database.queue.counts.waiting())
     }
 }
 
-#[async_trait]
 impl Audit for Store {
     fn is_open(&self) -> bool {
         self.database.load().is_some()
@@ -176,11 +189,15 @@ impl Audit for Store {
         }
     }
 
-    async fn store(&self, row: AuditRow) -> Result<(), AuditError> {
-        match self.database.load_full() {
-            Some(database) => database.audit.store(row).await,
-            None => Err(AuditError::NoStore),
+    fn store(&self, row: AuditRow) -> BoxFuture<'static, Result<(), AuditError>> {
+        match &*self.database.load() {
+            Some(database) => Box::pin(database.audit.store(row)),
+            None => Box::pin(std::future::ready(Err(AuditError::NoStore))),
         }
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.database.load().as_ref().and_then(|_| self.audit.failure())
     }
 
     fn totals(&self) -> AuditTotals {

@@ -1,7 +1,7 @@
 //! The rows that wait to be written to a database.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::mpsc;
 
@@ -67,6 +67,8 @@ pub(super) struct Counts {
     rows: AtomicUsize,
     bytes: AtomicUsize,
     totals: Arc<Totals>,
+    /// Why the rows cannot be written now.
+    failure: Mutex<Option<String>>,
 }
 
 impl Counts {
@@ -91,6 +93,15 @@ impl Counts {
 
     pub(super) fn waiting(&self) -> usize {
         self.rows.load(Ordering::Relaxed)
+    }
+
+    /// Sets why rows cannot be written; `None` if they can.
+    pub(super) fn set_failure(&self, why: Option<String>) {
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    }
+
+    pub(super) fn failure(&self) -> Option<String> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(super) fn dropped(&self) -> u64 {

@@ -18,6 +18,8 @@ const COLUMNS: &[&str] = &[
     "method",
     "session",
     "principal",
+    "issuer",
+    "identity",
     "outcome",
     "document",
 ];
@@ -27,7 +29,8 @@ static EXECUTIONS: Table = Table { name: "executions", columns: COLUMNS, is_keye
 /// Makes the row of a record. Returns `None` if the record cannot be written as JSON.
 pub(super) fn row<R: HistoryRecord>(record: &R) -> Option<Vec<Cell>> {
     let Position { ended_at, id } = record.position();
-    let Columns { request, plugins, chains, upstream, tool, method, session, principal, outcome } = record.columns();
+    let Columns { request, plugins, chains, upstream, tool, method, session, principal, issuer, identity, outcome } =
+        record.columns();
     let texts = [
         value(request),
         names(R::KIND, &plugins),
@@ -37,6 +40,8 @@ pub(super) fn row<R: HistoryRecord>(record: &R) -> Option<Vec<Cell>> {
         value(method),
         value(session),
         value(principal),
+        value(issuer),
+        value(identity),
         value(outcome),
         serde_json::to_string(record).ok()?,
     ];
@@ -141,6 +146,8 @@ pub(super) fn select(kind: RecordKind, query: &HistoryQuery) -> Statement {
         (request, &filter.request),
         ("session", &filter.session),
         ("principal", &filter.principal),
+        ("issuer", &filter.issuer),
+        ("identity", &filter.identity),
         ("outcome", &filter.outcome),
     ] {
         conditions.equal(column, wanted.as_ref());

@@ -9,6 +9,7 @@ use super::memory::MemoryRecords;
 use super::writer::gather;
 use super::*;
 use crate::domain::history::HistoryFilter;
+use crate::domain::identity::User;
 use crate::domain::method::Method;
 use crate::domain::plugin::{Mode, Phase};
 use crate::domain::record::{CallOutcome, EntryOutcome, EntryTrace, ExecutionStatus};
@@ -39,6 +40,7 @@ fn row(plugin: &str, n: u64) -> PluginExecution {
         upstream: "u".into(),
         tool: "t".into(),
         principal: "anonymous".into(),
+        user: User::default(),
         session: String::new(),
         worker_pid: None,
     }
@@ -58,9 +60,11 @@ fn call() -> CallRecord {
         tool: "t".into(),
         era: "modern",
         principal: "anonymous".into(),
+        user: User::default(),
         session: String::new(),
         outcome: CallOutcome::Ok,
         reason: None,
+        rule: None,
         entries: Vec::new(),
         arguments: None,
         answer: None,

@@ -145,6 +145,7 @@ impl Writer {
 
     /// Logs a failure, at most once a minute.
     fn failed(&mut self, why: &StoreError) {
+        self.counts.set_failure(Some(why.to_string()));
         if self.logged.is_none_or(|logged| logged.elapsed() >= LOG) {
             self.logged = Some(Instant::now());
             let (waiting, dropped) = (self.counts.waiting(), self.counts.dropped());
@@ -157,6 +158,7 @@ impl Writer {
     }
 
     fn works(&mut self) {
+        self.counts.set_failure(None);
         if self.logged.take().is_some() {
             tracing::info!(dropped = self.counts.dropped(), "the history is written again");
         }

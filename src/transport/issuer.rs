@@ -13,6 +13,7 @@ use serde::Deserialize;
 
 use super::outbound::{AddressGuard, OutboundSettings, TlsSettings, authorization, connector};
 use crate::domain::causes::causes;
+use crate::domain::quoted::Quoted;
 
 /// How long an issuer has to answer one request.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -44,13 +45,22 @@ pub async fn metadata(issuer: &str, guard: &AddressGuard) -> Result<Metadata, St
     let metadata: Metadata =
         serde_json::from_slice(&json).map_err(|_| "its metadata is no JSON object with an issuer".to_owned())?;
     if metadata.issuer != issuer {
-        return Err("its metadata is that of another issuer".to_owned());
+        return Err(other_issuer(issuer, &metadata.issuer));
     }
     let named = [&metadata.jwks_uri, &metadata.token_endpoint];
     if issuer.starts_with("https://") && named.into_iter().flatten().any(|url| !url.starts_with("https://")) {
         return Err("its metadata names a URL that is not https".to_owned());
     }
     Ok(metadata)
+}
+
+/// Says that metadata is of another issuer. Both are compared as they are written (RFC 8414, 3.3).
+fn other_issuer(expected: &str, found: &str) -> String {
+    let hint = match expected.trim_end_matches('/') == found.trim_end_matches('/') {
+        true => ". They differ by the slash at the end: write the issuer as its metadata does",
+        false => "",
+    };
+    format!("its metadata is of another issuer: expected {}, found {}{hint}", Quoted(expected, 256), Quoted(found, 256))
 }
 
 /// Returns the URLs of the metadata: of OpenID Connect Discovery, 4, and of RFC 8414, 3.
@@ -115,6 +125,19 @@ pub fn place(url: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn metadata_of_another_issuer_names_both() {
+        let slash = super::other_issuer("https://a.example", "https://a.example/");
+        assert!(
+            slash.contains("\"https://a.example\"")
+                && slash.contains("\"https://a.example/\"")
+                && slash.contains("slash"),
+            "{slash}"
+        );
+        let other = super::other_issuer("https://a.example", "https://b.example");
+        assert!(other.contains("https://b.example") && !other.contains("slash"), "{other}");
+    }
+
     #[test]
     fn metadata_is_where_both_specifications_say() {
         for (issuer, urls) in [

@@ -23,6 +23,7 @@ use crate::domain::method::Method;
 use crate::domain::report::Report;
 use crate::domain::section::Place;
 use crate::engine::Engine;
+use crate::engine::views::asked_access::AskedCall;
 use crate::engine::views::explain::Explanation;
 use crate::engine::views::objects::PlanView;
 use crate::engine::views::sections::{SectionExplanation, ToolContext};
@@ -85,25 +86,26 @@ fn api() -> Api {
         .get("/api/v1/tools", "The tools, or those that a model can use at a place in a document", tools)
         .get("/api/v1/pins", "The tools that upstreams list, with the digests to approve", pins)
         .get("/api/v1/sessions", "Sessions and other callers, with their calls", sessions)
+        .get("/api/v1/refusals", "The credentials that were refused, by kinds, the last ones first", refusals)
         .get("/api/v1/status", "What the gateway runs, and what is wrong with it", status::status)
         .get("/api/v1/plan", "The plan in force; its form can change with each version", plan)
         .get("/api/v1/report", "What the operator reads of a pod", report)
         .get("/api/v1/explain", "Which chains run on a tool, or which binding counts at a place in a document", explain)
         .get("/api/v1/invocations", "The most recent invocations, newest first", recent_invocations)
-        .post("/api/v1/invocations", "Create an invocation", invocations::create)
+        .post("/api/v1/invocations", "invoke", "Create an invocation", invocations::create)
         .get("/api/v1/invocations/{id}", "An invocation", invocations::get)
-        .post("/api/v1/invocations/{id}/cancel", "Cancel an invocation", invocations::cancel)
+        .post("/api/v1/invocations/{id}/cancel", "cancel", "Cancel an invocation", invocations::cancel)
         .get("/api/v1/pipelines", "The pipelines of the plan", pipelines)
         .get("/api/v1/pipelines/{id}", "A pipeline, by its name or as namespace/name", runs::pipeline)
         .get("/api/v1/runs", "Runs of pipelines in progress, and those that ended last, newest first", recent_runs)
         .get("/api/v1/runs/{id}", "A run", runs::get)
-        .post("/api/v1/runs/{id}/cancel", "Cancel a run", runs::cancel)
-        .post("/api/v1/runs/{id}/answer", "Answer the question for which a run waits", runs::answer)
-        .post("/api/v1/stop", "Refuse all new calls", stopping::stop)
-        .post("/api/v1/resume", "Let the gateway make calls again", stopping::resume)
-        .post("/api/v1/sessions/{id}/stop", "Refuse new calls of a session", stopping::stop_session)
-        .post("/api/v1/sessions/{id}/resume", "Let a session make calls again", stopping::resume_session)
-        .post("/api/v1/calls/{id}/cancel", "Cancel a call in flight", stopping::cancel_call)
+        .post("/api/v1/runs/{id}/cancel", "cancel", "Cancel a run", runs::cancel)
+        .post("/api/v1/runs/{id}/answer", "answer", "Answer the question for which a run waits", runs::answer)
+        .post("/api/v1/stop", "stop", "Refuse all new calls", stopping::stop)
+        .post("/api/v1/resume", "resume", "Let the gateway make calls again", stopping::resume)
+        .post("/api/v1/sessions/{id}/stop", "stop", "Refuse new calls of a session", stopping::stop_session)
+        .post("/api/v1/sessions/{id}/resume", "resume", "Let a session make calls again", stopping::resume_session)
+        .post("/api/v1/calls/{id}/cancel", "cancel", "Cancel a call in flight", stopping::cancel_call)
         .get("/api/v1/openapi.json", "This document", openapi)
         .get("/healthz", "Whether the process serves requests", healthz)
         .get("/readyz", "Whether the gateway is ready; 503 if it is not", readyz)
@@ -255,6 +257,13 @@ async fn sessions(
     page(engine.tracked_sessions(), &wanted, |session| &session.id)
 }
 
+async fn refusals(
+    State(engine): AdminState,
+    AdminQuery(wanted): AdminQuery<ListQuery>,
+) -> PageResult<impl Serialize + JsonSchema> {
+    page(engine.refusals().list(), &wanted, |refusal| &refusal.id)
+}
+
 async fn recent_invocations(
     State(engine): AdminState,
     AdminQuery(wanted): AdminQuery<ListQuery>,
@@ -303,6 +312,10 @@ struct ExplainQuery {
     method: Method,
     /// The client whose access is explained, such as `subject=ann,groups=staff`.
     client: Option<String>,
+    /// The arguments of the client's call, a JSON object: the rules then decide about this call.
+    arguments: Option<String>,
+    /// The annotations of the tool for which the access is explained, a JSON object. Default: those that its server lists.
+    annotations: Option<String>,
 }
 
 fn of_calls() -> Method {
@@ -319,7 +332,7 @@ enum Explained {
 
 async fn explain(
     State(engine): AdminState,
-    AdminQuery(ExplainQuery { tool, section, method, client }): AdminQuery<ExplainQuery>,
+    AdminQuery(ExplainQuery { tool, section, method, client, arguments, annotations }): AdminQuery<ExplainQuery>,
 ) -> Result<Json<Explained>, AdminError> {
     let place = section.as_deref().map(place).transpose()?;
     let Some(tool) = tool else {
@@ -327,9 +340,10 @@ async fn explain(
         let place = place.ok_or_else(|| AdminError(StatusCode::BAD_REQUEST, "InvalidQuery", nothing()))?;
         return Ok(Json(Explained::Place(engine.explain_section(&place))));
     };
-    let client = client.as_deref().map(Identity::described).transpose();
-    let client = client.map_err(|why| AdminError(StatusCode::BAD_REQUEST, "InvalidQuery", why))?;
-    let explained = engine.explain(&tool, method, client.as_ref()).await;
+    let invalid = |why| AdminError(StatusCode::BAD_REQUEST, "InvalidQuery", why);
+    let client = client.as_deref().map(Identity::described).transpose().map_err(invalid)?;
+    let call = AskedCall::read(arguments, annotations.as_deref()).map_err(invalid)?;
+    let explained = engine.explain(&tool, method, client.as_ref().map(|client| call.by(client))).await;
     let mut explained = explained.map_err(|why| AdminError(StatusCode::NOT_FOUND, "ToolNotFound", why))?;
     if let Some(place) = place {
         engine.note_section(&place, &mut explained);

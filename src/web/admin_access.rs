@@ -14,8 +14,10 @@ use futures_util::future::BoxFuture;
 
 use super::access;
 use super::admin_query::AdminError;
+use super::audited_change::AdminClient;
 use crate::domain::identity::{Identity, IdentityMethod};
 use crate::domain::ports::{Credential, Unproved};
+use crate::domain::refusal::Fault;
 use crate::engine::Engine;
 use crate::transport::{Peer, peer_address};
 
@@ -37,36 +39,43 @@ const REPORT: &str = "/api/v1/report";
 
 /// Passes a request on if its sender may use the admin API, else answers it with an error.
 pub(super) async fn guard(State(guard): State<Arc<AdminAccess>>, request: Request, next: Next) -> Response {
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     match admit(&parts, &guard).await {
-        Ok(()) => next.run(Request::from_parts(parts, body)).await,
+        Ok(identity) => {
+            let (engine, address) = (Arc::clone(&guard.engine), peer_address(&parts.extensions));
+            parts.extensions.insert(AdminClient { engine, identity, address });
+            next.run(Request::from_parts(parts, body)).await
+        }
         Err(refused) => refused,
     }
 }
 
-async fn admit(parts: &Parts, access: &AdminAccess) -> Result<(), Response> {
+/// Returns the identity of a client that may send a request. That of the operator, and of clients of open paths, is `local`: they
+/// can change nothing.
+async fn admit(parts: &Parts, access: &AdminAccess) -> Result<Arc<Identity>, Response> {
     let peer = parts.extensions.get();
-    if OPEN.contains(&parts.uri.path()) {
+    let identity = if OPEN.contains(&parts.uri.path()) {
         // Prevents a web page from reading the open paths through DNS rebinding.
         if peer.is_some_and(Peer::is_here) {
             check_host(parts).map_err(forbidden)?;
         }
+        Identity::local()
     } else {
-        admit_peer(peer, parts, access).await?;
-    }
+        admit_peer(peer, parts, access).await?
+    };
     if parts.headers.contains_key(header::ORIGIN) {
         return Err(forbidden("pages may not use the admin API"));
     }
-    Ok(())
+    Ok(identity)
 }
 
 const NO_TOKEN: &str = "a bearer token is needed; commands of hawsepipe send the one of --token-file FILE";
 
-async fn admit_peer(peer: Option<&Peer>, parts: &Parts, access: &AdminAccess) -> Result<(), Response> {
+async fn admit_peer(peer: Option<&Peer>, parts: &Parts, access: &AdminAccess) -> Result<Arc<Identity>, Response> {
     let (headers, snapshot) = (&parts.headers, access.engine.snapshot());
     let authenticates = snapshot.plan().gateway.admin_authentication;
     if !authenticates && peer.is_some_and(Peer::is_here) {
-        return check_host(parts).map_err(forbidden);
+        return check_host(parts).map(|()| Identity::local()).map_err(forbidden);
     }
     if !authenticates && access.check.is_none() {
         return Err(unauthorized("only programs on this machine are served"));
@@ -77,16 +86,24 @@ async fn admit_peer(peer: Option<&Peer>, parts: &Parts, access: &AdminAccess) ->
         _ => Err(String::new()),
     };
     match of_operator {
-        Ok(()) if parts.uri.path() == REPORT => Ok(()),
+        Ok(()) if parts.uri.path() == REPORT => Ok(Identity::local()),
         Ok(()) => Err(forbidden(&format!("the operator's token admits to {REPORT} alone"))),
         Err(_) if authenticates => {
             let (credentials, from) = (access.engine.credentials(), peer_address(&parts.extensions));
             let proved = credentials.prove(&snapshot.linked.admin_methods, Credential::Bearer(token), from).await;
             let namespace = &snapshot.plan().gateway.key.namespace;
-            match proved.map(|identity| foreign(&identity, namespace)) {
-                Ok(None) => Ok(()),
-                Ok(Some(why)) => Err(forbidden(&why)),
-                Err(why) => Err(unproved(why)),
+            let identity = proved.map_err(|why| {
+                let fault = match &why {
+                    Unproved::Rejected(fault, why) => (*fault, &**why),
+                    Unproved::Unavailable(why) => (Fault::Unavailable, &**why),
+                };
+                let facts = credentials.facts(&snapshot.linked.admin_methods, Credential::Bearer(token));
+                access.engine.refuse_credential("admin", fault, facts, peer_address(&parts.extensions));
+                unproved(why)
+            })?;
+            match foreign(&identity, namespace) {
+                None => Ok(identity),
+                Some(why) => Err(forbidden(&why)),
             }
         }
         Err(why) => Err(not_accepted(&why)),
@@ -104,7 +121,7 @@ fn foreign(identity: &Identity, namespace: &str) -> Option<String> {
 
 fn unproved(why: Unproved) -> Response {
     match why {
-        Unproved::Rejected(why) => not_accepted(&why),
+        Unproved::Rejected(_, why) => not_accepted(&why),
         Unproved::Unavailable(why) => {
             let message = format!("the token cannot be checked: {why}");
             AdminError(StatusCode::SERVICE_UNAVAILABLE, "Unavailable", message).into_response()

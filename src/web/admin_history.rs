@@ -40,6 +40,10 @@ pub(super) struct HistoryParams {
     session: Option<String>,
     /// The principal of the caller.
     principal: Option<String>,
+    /// The issuer of the caller's token.
+    issuer: Option<String>,
+    /// The method that has proved the caller's identity.
+    identity: Option<String>,
     /// The outcome of the call, or the status of the execution.
     outcome: Option<String>,
     /// Only what ended at this time or later, in Unix milliseconds.
@@ -83,6 +87,8 @@ impl HistoryParams {
             request: self.request,
             session: self.session,
             principal: self.principal,
+            issuer: self.issuer,
+            identity: self.identity,
             outcome: self.outcome,
             since: self.since,
             until: self.until,

@@ -3,12 +3,12 @@
 use std::error::Error;
 use std::sync::Arc;
 
-use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request, State};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use schemars::JsonSchema;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -45,6 +45,10 @@ pub(super) type AdminState = State<Arc<Engine>>;
 /// An error response: its status, a reason and a message.
 pub(super) struct AdminError(pub(super) StatusCode, pub(super) &'static str, pub(super) String);
 
+/// The reason of an error; an extension of the response.
+#[derive(Clone, Copy)]
+pub(super) struct ErrorReason(pub(super) &'static str);
+
 /// The body of an error response.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ErrorBody {
@@ -62,7 +66,8 @@ struct ErrorFields {
 impl IntoResponse for AdminError {
     fn into_response(self) -> Response {
         let Self(status, reason, message) = self;
-        (status, Json(ErrorBody { error: ErrorFields { reason, message } })).into_response()
+        (status, Extension(ErrorReason(reason)), Json(ErrorBody { error: ErrorFields { reason, message } }))
+            .into_response()
     }
 }
 

@@ -11,8 +11,9 @@ use super::response::{MissingScopes, refuse};
 use crate::domain::identity::{Identity, IdentityMethod};
 use crate::domain::plan::GatewayPlan;
 use crate::domain::ports::{Authenticate, Credential, Methods, Unproved};
+use crate::domain::refusal::{Fault, TokenFacts};
 use crate::domain::secret::SecretText;
-use crate::telemetry::metrics::Metrics;
+use crate::engine::Engine;
 
 const TWICE: &str = "the request has several Authorization headers: send one";
 const TWO_KEYS: &str = "the request has several API keys, or a token besides: send one";
@@ -29,26 +30,24 @@ enum Code {
 }
 
 impl Code {
-    /// Returns the reason for metrics.
-    fn reason(self) -> &'static str {
-        match self {
-            Self::None => "NoCredentials",
-            Self::InvalidRequest => "InvalidRequest",
-            Self::InvalidToken => "InvalidToken",
-        }
+    /// Returns the fault of a request without a credential that could be checked.
+    fn fault(self) -> Fault {
+        if matches!(self, Self::None) { Fault::NoCredentials } else { Fault::InvalidRequest }
     }
 }
 
-/// Why a client is not known: the reason for metrics, and the response.
+/// Why a client is not known, for operators, and the response.
 pub(super) struct Unknown {
-    reason: &'static str,
+    fault: Fault,
+    why: String,
+    facts: TokenFacts,
     response: Response,
 }
 
 impl Unknown {
-    /// Counts the refusal, and returns the response.
-    pub(super) fn counted(self, metrics: &Metrics, listener: &str) -> Response {
-        metrics.access.refused(listener, self.reason);
+    /// Counts and logs the refusal, and returns the response.
+    pub(super) fn noted(self, engine: &Engine, listener: &str, address: IpAddr) -> Response {
+        engine.refuse_credential(listener, (self.fault, &self.why), self.facts, address);
         self.response
     }
 }
@@ -63,8 +62,8 @@ pub(super) async fn authenticate(
     from: IpAddr,
 ) -> Result<Arc<Identity>, Box<Unknown>> {
     let refused = |status, code: Code, why: &str| {
-        let reason = if status == StatusCode::SERVICE_UNAVAILABLE { "Unavailable" } else { code.reason() };
-        Err(Box::new(Unknown { reason, response: refusal(gateway, status, code, why) }))
+        let (fault, facts) = (code.fault(), TokenFacts::default());
+        Err(Box::new(Unknown { fault, why: why.to_owned(), facts, response: refusal(gateway, status, code, why) }))
     };
     if !gateway.authenticates() {
         return match gateway.serves_anonymous() {
@@ -84,17 +83,21 @@ pub(super) async fn authenticate(
         Err(why) => return refused(StatusCode::UNAUTHORIZED, Code::InvalidRequest, why),
     };
     let name = if matches!(credential, Credential::ApiKey(_)) { "API key" } else { "token" };
-    match credentials.prove(methods, credential, from).await {
-        Ok(identity) => Ok(identity),
-        Err(Unproved::Rejected(why)) => {
-            let why = format!("the {name} is not accepted: {why}");
-            refused(StatusCode::UNAUTHORIZED, Code::InvalidToken, &why)
+    let unproved = match credentials.prove(methods, credential, from).await {
+        Ok(identity) => return Ok(identity),
+        Err(unproved) => unproved,
+    };
+    let (status, code, fault, why) = match unproved {
+        Unproved::Rejected(fault, why) => {
+            (StatusCode::UNAUTHORIZED, Code::InvalidToken, fault, format!("the {name} is not accepted: {why}"))
         }
-        Err(Unproved::Unavailable(why)) => {
+        Unproved::Unavailable(why) => {
             let why = format!("the {name} cannot be checked: {why}");
-            refused(StatusCode::SERVICE_UNAVAILABLE, Code::None, &why)
+            (StatusCode::SERVICE_UNAVAILABLE, Code::None, Fault::Unavailable, why)
         }
-    }
+    };
+    let (response, facts) = (refusal(gateway, status, code, &why), credentials.facts(methods, credential));
+    Err(Box::new(Unknown { fault, why, facts, response }))
 }
 
 /// Says what a client without credentials has to send.

@@ -31,7 +31,12 @@ pub(super) async fn create(
         };
         AdminError(status, reason, error.to_string())
     };
-    engine.invoke(new).map(|entry| Created(entry.view())).map_err(refused)
+    let created = |entry: Arc<InvocationEntry>| {
+        let invocation = entry.view();
+        let target = format!("invocation {} of {:.256}", invocation.id, invocation.tool_name);
+        Created(invocation, target)
+    };
+    engine.invoke(new).map(created).map_err(refused)
 }
 
 #[derive(Deserialize, JsonSchema)]

@@ -222,11 +222,11 @@ async fn identify(
     sent: (&HeaderMap, Option<&str>),
     address: IpAddr,
 ) -> Result<Arc<Identity>, Response> {
-    let (gateway, methods, metrics) = (&snapshot.plan().gateway, &snapshot.linked.methods, gate.engine.metrics());
+    let (gateway, methods) = (&snapshot.plan().gateway, &snapshot.linked.methods);
     let identity = authenticate(gate.engine.credentials(), gateway, methods, sent, address).await;
-    let identity = identity.map_err(|unknown| unknown.counted(metrics, listener))?;
+    let identity = identity.map_err(|unknown| unknown.noted(&gate.engine, listener, address))?;
     if gateway.authenticates() {
-        metrics.access.accepted(listener, identity.method.as_str());
+        gate.engine.metrics().access.accepted(listener, identity.method.as_str());
     }
     Ok(identity)
 }

@@ -8,6 +8,7 @@ mod admin_access;
 mod admin_history;
 mod admin_query;
 mod asked;
+mod audited_change;
 mod authenticate;
 mod client;
 mod client_sender;

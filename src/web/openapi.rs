@@ -4,18 +4,20 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use axum::extract::Path;
+use axum::extract::{Path, Request};
 use axum::handler::Handler;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::admin_query::{AdminError, AdminJson, AdminQuery, AdminState, ErrorBody};
+use super::audited_change::{Target, audited};
 use crate::domain::digest::sha256_hex;
 use crate::engine::Engine;
 
@@ -52,13 +54,14 @@ impl Api {
         self.add::<H, A>(path, "get", summary, get(handler))
     }
 
-    /// Adds a route that changes something.
-    pub(super) fn post<H, A, T>(self, path: &str, summary: &str, handler: H) -> Self
+    /// Adds a route that changes something. The audit trail has a row of this action for each request.
+    pub(super) fn post<H, A, T>(self, path: &str, action: &'static str, summary: &str, handler: H) -> Self
     where
         H: Handler<T, Arc<Engine>> + Documented<A>,
         T: 'static,
     {
-        self.add::<H, A>(path, "post", summary, post(handler))
+        let audit = from_fn(move |request: Request, next: Next| audited(action, request, next));
+        self.add::<H, A>(path, "post", summary, post(handler).layer(audit))
     }
 
     fn add<H: Documented<A>, A>(
@@ -218,12 +221,12 @@ impl<T: Answer> Answer for Result<T, AdminError> {
     }
 }
 
-/// An object that the request created.
-pub(super) struct Created<T>(pub(super) T);
+/// An object that the request created, and what the audit trail calls it.
+pub(super) struct Created<T>(pub(super) T, pub(super) String);
 
 impl<T: Serialize> IntoResponse for Created<T> {
     fn into_response(self) -> Response {
-        (StatusCode::CREATED, Json(self.0)).into_response()
+        (StatusCode::CREATED, Extension(Target(self.1)), Json(self.0)).into_response()
     }
 }
 

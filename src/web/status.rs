@@ -1,6 +1,9 @@
 //! `/api/v1/status`: a summary of the gateway. With `settled=true`, the answer waits until all earlier edits are in
 //! force.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -9,6 +12,9 @@ use serde::Deserialize;
 
 use super::admin_query::{AdminError, AdminQuery, AdminState};
 use crate::engine::views::status::StatusView;
+
+/// How long a status waits for issuers whose keys were not read yet.
+const ISSUERS: Duration = Duration::from_secs(1);
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct StatusQuery {
@@ -28,6 +34,16 @@ pub(super) async fn status(
         settled.map_err(|why| AdminError(StatusCode::CONFLICT, "NotSettled", why.to_string()))?;
         engine.endpoints_followed().await;
         engine.wait_for_loads().await;
+    }
+    // It goes on in the background: what is not known soon is shown by a later request.
+    let reading = tokio::spawn({
+        let engine = Arc::clone(&engine);
+        async move { engine.read_issuers().await }
+    });
+    if settled {
+        let _ = reading.await;
+    } else {
+        let _ = tokio::time::timeout(ISSUERS, reading).await;
     }
     Ok(Json(engine.status()))
 }

@@ -205,6 +205,9 @@ pub struct TestIdentity {
     /// Value of `identity.subject`.
     #[schemars(length(min = 1, max = 512))]
     pub subject: String,
+    /// Value of `identity.issuer`. Default: empty.
+    #[schemars(length(max = 2048))]
+    pub issuer: Option<String>,
     /// Value of `identity.groups`. Default: none.
     #[schemars(length(max = 64), inner(length(min = 1, max = 512)), extend("x-kubernetes-list-type" = "set"))]
     pub groups: Option<Vec<String>>,

@@ -59,7 +59,7 @@ fn identity(written: &TestIdentity) -> Result<Arc<Identity>, String> {
         TestMethod::ApiKey => IdentityMethod::ApiKey,
         TestMethod::TokenReview => IdentityMethod::TokenReview,
     };
-    let identity = Identity::new(method, "", written.subject.clone());
+    let identity = Identity::new(method, written.issuer.as_deref().unwrap_or_default(), written.subject.clone());
     let mut identity = identity.map_err(|why| format!("`identity` is not valid: {why}"))?;
     identity.groups = written.groups.clone().unwrap_or_default();
     identity.scopes = written.scopes.clone().unwrap_or_default();

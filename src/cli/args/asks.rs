@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context;
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap_complete::engine::ArgValueCompleter;
+use http::HeaderMap;
 
+use super::credential::CredentialArgs;
 use super::source::OptionArgs;
 use crate::cli::address::{ADMIN_PORT, Address};
 use crate::cli::complete;
@@ -27,25 +28,17 @@ pub struct AdminArgs {
     /// Seconds to wait for the answer
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub timeout: u64,
-    /// File with the token for an admin API that authenticates its clients (spec.admin.authentication). Default: the token
-    /// in the environment variable HAWSEPIPE_ADMIN_TOKEN
-    #[arg(long, value_name = "FILE")]
-    pub token_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub credential: CredentialArgs,
 }
 
 impl AdminArgs {
-    /// Returns the token for the admin API; `None` if neither the flag nor the environment has one.
+    /// Returns the headers for an admin API that authenticates its clients (`spec.admin.authentication`).
     ///
     /// # Errors
-    /// If the file cannot be read.
-    pub fn token(&self) -> anyhow::Result<Option<String>> {
-        let token = match &self.token_file {
-            Some(file) => {
-                Some(std::fs::read_to_string(file).with_context(|| format!("--token-file {}", file.display()))?)
-            }
-            None => std::env::var("HAWSEPIPE_ADMIN_TOKEN").ok(),
-        };
-        Ok(token.map(|token| token.trim().to_owned()).filter(|token| !token.is_empty()))
+    /// If a file with the token cannot be read, or something cannot be in a header.
+    pub fn headers(&self) -> anyhow::Result<HeaderMap> {
+        self.credential.headers("HAWSEPIPE_ADMIN_TOKEN")
     }
 
     /// Returns the base URL of the admin API.
@@ -125,6 +118,8 @@ server asks for input before it answers: standard error says what it asks for.
 Examples:
   hawsepipe call everything__echo '{\"message\": \"hi\"}'
   hawsepipe call files__read_text_file '{\"path\": \"notes.md\"}' --trace
+  hawsepipe call everything__echo '{\"message\": \"hi\"}' --token-file token.txt
+  hawsepipe call everything__echo '{\"message\": \"hi\"}' --header \"X-API-Key: $KEY\"
   jq -n '{message: \"hi\"}' | hawsepipe call everything__echo -
   hawsepipe call --codeblock notes.md:12
   hawsepipe call --from-text answer.json")]
@@ -149,10 +144,9 @@ pub struct CallArgs {
     /// With --codeblock and --from-text: address of the admin API, which runs the calls: HOST:PORT, :PORT, PORT or a URL
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9090", env = "HAWSEPIPE_ADMIN")]
     pub admin: Address,
-    /// With --codeblock and --from-text: file with the token for the admin API. Default: the token in the environment variable
-    /// HAWSEPIPE_ADMIN_TOKEN
-    #[arg(long, value_name = "FILE")]
-    pub token_file: Option<PathBuf>,
+    // For the admin API with --codeblock and --from-text, else for the MCP endpoint.
+    #[command(flatten)]
+    pub credential: CredentialArgs,
     /// The MCP endpoint: a URL, HOST:PORT, :PORT or PORT. The default path is /mcp
     #[arg(long, default_value = "http://127.0.0.1:8080/mcp", env = "HAWSEPIPE_URL")]
     pub url: Address,
@@ -177,7 +171,7 @@ pub struct CallArgs {
 impl CallArgs {
     /// Returns how to reach the admin API.
     pub fn admin(&self) -> AdminArgs {
-        AdminArgs { admin: self.admin.clone(), timeout: self.timeout, token_file: self.token_file.clone() }
+        AdminArgs { admin: self.admin.clone(), timeout: self.timeout, credential: self.credential.clone() }
     }
 }
 
@@ -199,6 +193,8 @@ pub struct WorkersArgs {
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
+With --as: exit code 1 if the rules allow no call of the tool, 2 if that is not decided without the call.
+
 Examples:
   hawsepipe explain files__read_text_file                 of a running gateway
   hawsepipe explain files/read_text_file -f manifests/    of manifests, nothing running
@@ -225,6 +221,13 @@ pub struct ExplainArgs {
     /// can be repeated
     #[arg(long = "as", value_name = "subject=NAME,groups=GROUP", requires = "tool")]
     pub client: Option<String>,
+    /// With --as: the arguments of the client's call, a JSON object: the rules then decide about this call
+    #[arg(long, value_name = "JSON", requires = "client")]
+    pub arguments: Option<String>,
+    /// With --as: the annotations of the tool, a JSON object. Default: those that its server lists; of manifests, the defaults of
+    /// the protocol
+    #[arg(long, value_name = "JSON", requires = "client")]
+    pub annotations: Option<String>,
     #[command(flatten)]
     pub admin: AdminArgs,
     /// Read these manifests instead of asking a running gateway; can be repeated. The tool must then be given as

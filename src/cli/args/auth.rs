@@ -2,7 +2,7 @@
 
 use clap::builder::NonEmptyStringValueParser;
 
-use super::SourceArgs;
+use super::{ShowArgs, SourceArgs};
 use crate::cli::formats::ResultFormat;
 
 #[derive(Debug, clap::Args)]
@@ -15,17 +15,29 @@ pub struct AuthArgs {
 pub enum AuthCommand {
     /// Check a credential against manifests: whether it is accepted, whom it proves, and what the rules mean for a tool
     Check(AuthCheckArgs),
+    /// Show which credentials a running gateway has refused, and why
+    #[command(after_help = "\
+The gateway counts refused credentials by listener, reason, issuer, audience and address, at most 1,000 such kinds since its
+start. What a token says of itself is not proved: its signature can be wrong. -o wide also shows what the gateway accepts.
+
+Examples:
+  hawsepipe auth refusals
+  hawsepipe auth refusals -o wide
+  hawsepipe auth refusals -o json | jq '.items[] | select(.reason == \"WrongAudience\") | {found, accepted}'")]
+    Refusals(ShowArgs),
 }
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 No gateway has to run. The keys of issuers are fetched as a gateway fetches them. Servers are not asked for their tools: rules
-that read annotations see the defaults of the protocol. Tokens of service accounts are checked only by a gateway in a cluster.
-Exit code 1 if the credential is not accepted, or the rules do not allow the tool.
+that read annotations see those of --annotations, or the defaults of the protocol. Tokens of service accounts are checked only by
+a gateway in a cluster. Exit code 1 if the credential is not accepted, or no call of the tool is allowed; 2 if that is not
+decided without the call: name its --arguments.
 
 Examples:
   hawsepipe auth check -f manifests/ --token \"$TOKEN\"
   hawsepipe auth check -f manifests/ --token - --tool files/read_text_file < token.txt
+  hawsepipe auth check -f manifests/ --token \"$TOKEN\" --tool files/read_text_file --arguments '{\"path\": \"a.md\"}'
   hawsepipe auth check -f manifests/ --secrets-dir secrets/ --api-key \"$KEY\" --tool files/read_text_file -o json")]
 pub struct AuthCheckArgs {
     #[command(flatten)]
@@ -39,6 +51,12 @@ pub struct AuthCheckArgs {
     /// The tool: UPSTREAM/TOOL or UPSTREAM__TOOL
     #[arg(long, value_name = "TOOL", value_parser = NonEmptyStringValueParser::new())]
     pub tool: Option<String>,
+    /// The arguments of a call of the tool, a JSON object: the rules then decide about this call, as in a gateway
+    #[arg(long, value_name = "JSON", requires = "tool")]
+    pub arguments: Option<String>,
+    /// The annotations that the server lists for the tool, a JSON object. Default: the defaults of the protocol
+    #[arg(long, value_name = "JSON", requires = "tool")]
+    pub annotations: Option<String>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t = ResultFormat::Text)]
     pub output: ResultFormat,

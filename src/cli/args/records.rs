@@ -7,6 +7,7 @@ use jiff::{Span, SpanRelativeTo, Timestamp, Unit};
 use super::asks::AdminArgs;
 use crate::cli::complete;
 use crate::cli::formats::RecordFormat;
+use crate::domain::identity::IdentityMethod;
 use crate::domain::record::{CallOutcome, ExecutionStatus};
 
 /// The methods of requests that chains can see.
@@ -87,6 +88,12 @@ pub struct RecordArgs {
     /// Only records of this principal
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub principal: Option<String>,
+    /// Only records of callers with a token of this issuer
+    #[arg(long, value_name = "URL", value_parser = NonEmptyStringValueParser::new())]
+    pub issuer: Option<String>,
+    /// Only records of callers whose identity this method has proved
+    #[arg(long, value_name = "METHOD", value_parser = PossibleValuesParser::new(IdentityMethod::ALL.map(IdentityMethod::as_str)))]
+    pub identity: Option<String>,
     /// Only what ended at this time or later: a time such as 2026-11-27T08:00:00Z, or a duration before now such as 90s, 2h
     /// or 3d
     #[arg(long, value_name = "TIME", value_parser = moment)]

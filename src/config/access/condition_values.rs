@@ -61,8 +61,15 @@ pub(crate) fn upstream(key: &ObjectKey, labels: &BTreeMap<String, String>) -> Va
 }
 
 pub(crate) fn identity(identity: &Identity) -> Value {
-    let Identity { method, subject, groups, scopes, claims, .. } = identity;
-    json!({"method": method.as_str(), "subject": subject, "groups": groups, "claims": claims, "scopes": scopes})
+    let Identity { method, subject, issuer, groups, scopes, claims, .. } = identity;
+    json!({
+        "method": method.as_str(),
+        "subject": subject,
+        "issuer": issuer,
+        "groups": groups,
+        "claims": claims,
+        "scopes": scopes,
+    })
 }
 
 /// Returns the variable for an item with these names. `_meta` is left out if it is not read: it can be large.

@@ -117,6 +117,7 @@ pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<P
     }
     problems.extend(found);
     gateway::require(&mut gateway, &chains, &plugins, &mut problems);
+    gateway::check_audit(&gateway, &mut problems);
     let plan = Plan {
         format_version: FORMAT_VERSION,
         revision: String::new(),

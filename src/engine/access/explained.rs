@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::config::access::authorize::{AccessRequest, Outcome, Rule, Rules};
+use crate::config::access::authorize::{AccessRequest, Decision, Outcome, Rule, Rules};
 
 /// What the rules mean for a client.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -33,7 +33,7 @@ pub struct RuleExplanation {
 }
 
 impl Rules {
-    /// Explains a request that has no call.
+    /// Explains a request. If it has a call, the decision is that of [`Self::decide`].
     pub(crate) fn explain(&self, request: &AccessRequest<'_>) -> AccessExplanation {
         let outcomes: Vec<_> = self.all().iter().map(|rule| (rule, rule.outcome(request))).collect();
         let explained = outcomes.iter().map(|(rule, outcome)| RuleExplanation {
@@ -41,7 +41,10 @@ impl Rules {
             effect: if rule.plan.denies { "Deny" } else { "Allow" }.to_owned(),
             outcome: words(rule, *outcome, request),
         });
-        let (allowed, decision) = self.decision(&outcomes, request);
+        let (allowed, decision) = match &request.call {
+            Some(_) => of_call(self.decide(request)),
+            None => self.decision(&outcomes, request),
+        };
         AccessExplanation { subject: request.identity.subject.clone(), rules: explained.collect(), allowed, decision }
     }
 
@@ -49,31 +52,51 @@ impl Rules {
     fn decision(&self, outcomes: &[(&Rule, Outcome)], request: &AccessRequest<'_>) -> (Option<bool>, String) {
         let named = |denies: bool, wanted: &dyn Fn(&Rule, Outcome) -> bool| {
             let found = outcomes.iter().find(|(rule, outcome)| rule.plan.denies == denies && wanted(rule, *outcome));
-            found.map(|(rule, _)| &rule.plan)
+            found.map(|(rule, _)| *rule)
         };
         let is_undecided = |_: &Rule, outcome: Outcome| outcome == Outcome::Undecided;
         if let Some(rule) = named(true, &|_, outcome| matches!(outcome, Outcome::Holds | Outcome::Failed)) {
-            return (Some(false), format!("denied by the rule {}", rule.name));
+            return (Some(false), format!("denied by the rule {}", rule.plan.name));
         }
         let allowing =
             match named(false, &|rule, outcome| outcome == Outcome::Holds && rule.has_scopes(request.identity)) {
                 _ if self.allow_by_default() => Some("allowed by default".to_owned()),
-                Some(rule) => Some(format!("allowed by the rule {}", rule.name)),
+                Some(rule) => Some(format!("allowed by the rule {}", rule.plan.name)),
                 None => None,
             };
         let unscoped = || named(false, &|_, outcome| outcome == Outcome::Holds);
         match (allowing, named(true, &is_undecided)) {
             (Some(allowed), None) => (Some(true), allowed),
-            (Some(allowed), Some(rule)) => (None, format!("{allowed}, unless the rule {} denies the call", rule.name)),
+            (Some(allowed), Some(rule)) => {
+                (None, format!("{allowed}, unless the rule {} denies the call", rule.plan.name))
+            }
             (None, _) => match (named(false, &is_undecided), unscoped()) {
-                (Some(rule), _) => (None, format!("listed; the rule {} decides at the call", rule.name)),
-                (None, Some(rule)) => {
-                    (Some(false), format!("refused: the rule {} needs the scopes {}", rule.name, rule.scopes.join(" ")))
-                }
-                (None, None) => (Some(false), "unknown to the client: no rule allows it".to_owned()),
+                (Some(rule), _) => (None, format!("listed; the rule {} decides at the call", rule.plan.name)),
+                (None, Some(rule)) => (Some(false), needs_scopes(rule)),
+                (None, None) => (Some(false), UNKNOWN.to_owned()),
             },
         }
     }
+}
+
+/// Returns whether a call is allowed, and the decision in words.
+fn of_call(decision: Decision<'_>) -> (Option<bool>, String) {
+    let words = match decision {
+        Decision::Allowed(Some(rule)) => format!("allowed by the rule {}", rule.plan.name),
+        Decision::Allowed(None) => "allowed by default".to_owned(),
+        Decision::Denied(Some(rule)) => format!("denied by the rule {}", rule.plan.name),
+        Decision::Denied(None) => "denied: no rule allows the call".to_owned(),
+        Decision::Unscoped(rule) => needs_scopes(rule),
+        Decision::Unknown => UNKNOWN.to_owned(),
+    };
+    (Some(matches!(decision, Decision::Allowed(_))), words)
+}
+
+/// The decision about an item that the client does not see.
+const UNKNOWN: &str = "unknown to the client: no rule allows it";
+
+fn needs_scopes(rule: &Rule) -> String {
+    format!("refused: the rule {} needs the scopes {}", rule.plan.name, rule.plan.scopes.join(" "))
 }
 
 fn words(rule: &Rule, outcome: Outcome, request: &AccessRequest<'_>) -> String {

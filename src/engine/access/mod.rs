@@ -8,6 +8,7 @@ mod gone;
 mod other_replicas;
 mod permitted;
 pub(crate) mod principals;
+pub mod refusals;
 mod replica;
 pub mod seal;
 pub mod sealed_id;

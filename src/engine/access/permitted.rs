@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::explained::AccessExplanation;
 use crate::config::access::authorize::{AccessRequest, CallContent, Decision, RequestValues};
 use crate::config::access::condition_values::ItemNames;
 use crate::domain::identity::Identity;
@@ -50,13 +49,6 @@ impl Snapshot {
         let permitted = ItemKind::ALL.map(|kind| self.permitted_to((client, ""), kind));
         let is_shown = |route: &&Arc<Route>| permitted.iter().flatten().any(|permitted| permitted.has(route));
         Some(self.routes.all().iter().filter(is_shown).map(|route| route.upstream).collect())
-    }
-
-    /// Explains what the rules mean for this client and an item; `None` if there are no rules.
-    pub(crate) fn explain_access(&self, identity: &Identity, route: &Route) -> Option<AccessExplanation> {
-        let caller = (identity, "");
-        let values = RequestValues::default();
-        self.linked.rules.as_ref().map(|rules| rules.explain(&self.access_request(caller, route, None, values)))
     }
 
     /// Decides about a call of an item.

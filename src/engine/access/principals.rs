@@ -10,7 +10,7 @@ use crate::domain::limits::Tracker;
 /// The maximum number of clients with their own counter. If there are more, those without calls in flight are forgotten.
 const MAX_CLIENTS: usize = 16_384;
 
-/// Call counters, and the subjects that they count for, by the key of an identity.
+/// Call counters, and the subjects with their issuers that they count for, by the key of an identity.
 #[derive(Default)]
 pub struct Principals {
     known: DashMap<String, (String, Arc<Tracker>)>,
@@ -29,11 +29,11 @@ impl Principals {
         if self.known.len() >= MAX_CLIENTS {
             return Arc::clone(&self.others);
         }
-        let new = || (identity.subject.clone(), Arc::default());
+        let new = || (identity.name_with_issuer(), Arc::default());
         Arc::clone(&self.known.entry(identity.key().to_owned()).or_insert_with(new).1)
     }
 
-    /// Returns the subjects with a counter of their own, in their order.
+    /// Returns the subjects, with their issuers, that have a counter of their own, in their order.
     pub(crate) fn known(&self) -> Vec<(String, Arc<Tracker>)> {
         let mut known: Vec<_> = self.known.iter().map(|entry| entry.value().clone()).collect();
         known.sort_by(|(one, _), (other, _)| one.cmp(other));
@@ -44,6 +44,19 @@ impl Principals {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::identity::IdentityMethod;
+
+    #[test]
+    fn clients_with_one_subject_of_two_issuers_are_told_apart() {
+        let principals = Principals::default();
+        for (method, issuer) in
+            [(IdentityMethod::Jwt, "https://a"), (IdentityMethod::Jwt, "https://b"), (IdentityMethod::ApiKey, "")]
+        {
+            principals.of(&Identity::new(method, issuer, "ann".into()).unwrap());
+        }
+        let known: Vec<_> = principals.known().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(known, ["ann", "ann of https://a", "ann of https://b"]);
+    }
 
     #[test]
     fn a_client_keeps_its_counter_until_there_is_no_room() {

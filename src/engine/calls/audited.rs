@@ -3,12 +3,27 @@
 use super::outcome::{CallEnd, Denial};
 use super::recorder::{AuditState, CallRecorder};
 use super::routed_call::Routed;
-use crate::domain::audit::{AuditBegin, AuditEnd, AuditError, AuditMode, AuditRow, RpcOutcome, TransportOutcome};
+use crate::domain::audit::{
+    AuditAdmin, AuditBegin, AuditCall, AuditEnd, AuditError, AuditMode, AuditRow, RpcOutcome, TransportOutcome,
+};
 use crate::domain::item::ItemKind;
+use crate::domain::plan::{Plan, UpstreamPlan};
 use crate::domain::reason::Reason;
 use crate::domain::record::{CallOutcome, CallRecord};
 use crate::engine::Engine;
 use crate::engine::request::Reply;
+
+/// Returns who calls which item. `named` is the upstream that the call names, if it was not routed to one.
+fn audit_call(record: &CallRecord, named: Option<String>) -> AuditCall {
+    AuditCall {
+        within: record.within.clone(),
+        principal: record.principal.clone(),
+        user: record.user.clone(),
+        method: record.method,
+        upstream: named.filter(|_| record.upstream.is_empty()).unwrap_or_else(|| record.upstream.clone()),
+        tool: record.tool.clone(),
+    }
+}
 
 impl Engine {
     /// Adds a row for a call that is about to be sent. If the mode is Required and the row is not stored, returns the end of
@@ -18,24 +33,19 @@ impl Engine {
         if mode == AuditMode::Off || recorder.audit != AuditState::None {
             return Ok(());
         }
-        let record = recorder.record();
-        let row = AuditRow::Begin(AuditBegin {
-            at: self.clock.unix_millis(),
-            request_id: record.request_id.clone(),
-            within: record.within.clone(),
-            principal: record.principal.clone(),
-            method: record.method,
-            upstream: record.upstream.clone(),
-            tool: record.tool.clone(),
-        });
-        self.audit(mode, row).await.map_err(|error| self.unaudited(call.request.kind, &error))?;
+        let record = recorder.recorded();
+        let (request_id, call_of) = (record.request_id.clone(), audit_call(record, None));
+        let row = AuditRow::Begin(AuditBegin { at: self.clock.unix_millis(), request_id, call: call_of });
+        let stored = self.audit(mode, row);
+        // The row has an end from now on, also if the call is dropped while it waits.
         recorder.audit = AuditState::Begun;
-        Ok(())
+        stored.await.map_err(|error| self.unaudited(call.request.kind, &error))
     }
 
     /// Adds a row for the end of a call. If the mode is Required and the row is not stored, returns an end without the
     /// answer.
-    pub(super) async fn audit_end(&self, end: CallEnd, kind: ItemKind, recorder: &mut CallRecorder) -> CallEnd {
+    pub(super) async fn audit_end(&self, mut end: CallEnd, kind: ItemKind, recorder: &mut CallRecorder) -> CallEnd {
+        recorder.record().rule = end.cause.rule.take();
         let mode = self.audit_mode();
         let is_unaudited = end.reason.as_deref() == Some(Reason::AuditUnavailable.as_str());
         if mode == AuditMode::Off || is_unaudited {
@@ -46,10 +56,11 @@ impl Engine {
             Reply::Result(_) => (RpcOutcome::Result, Some(end.outcome != CallOutcome::Ok)),
             Reply::Error(_) | Reply::UpstreamError(_) => (RpcOutcome::Error, None),
         };
-        let row = AuditEnd { rpc: Some(rpc), is_error, ..self.audit_row(end.outcome, end.reason.as_deref(), recorder) };
-        let stored = self.audit(mode, AuditRow::End(row)).await;
+        let row = self.audit_row(end.outcome, end.reason.as_deref(), end.cause.upstream.take(), recorder);
+        let stored = self.audit(mode, AuditRow::End(AuditEnd { rpc: Some(rpc), is_error, ..row }));
+        // The row is queued: it is the only end, also if the call is dropped while it waits.
         recorder.audit = AuditState::Ended;
-        match stored {
+        match stored.await {
             Ok(()) => end,
             Err(error) => self.unaudited(kind, &error),
         }
@@ -60,12 +71,20 @@ impl Engine {
         if recorder.audit == AuditState::Begun
             && let Some(audit) = &self.audit
         {
-            audit.record(AuditRow::End(self.audit_row(CallOutcome::Cancelled, None, recorder)));
+            audit.record(AuditRow::End(self.audit_row(CallOutcome::Cancelled, None, None, recorder)));
         }
     }
 
-    fn audit_row(&self, outcome: CallOutcome, reason: Option<&str>, recorder: &CallRecorder) -> AuditEnd {
-        let CallRecord { request_id, upstream_ms, .. } = recorder.recorded();
+    /// `named` is the upstream that the call names, if it was not routed to one.
+    fn audit_row(
+        &self,
+        outcome: CallOutcome,
+        reason: Option<&str>,
+        named: Option<String>,
+        recorder: &CallRecorder,
+    ) -> AuditEnd {
+        let record = recorder.recorded();
+        let CallRecord { request_id, upstream_ms, .. } = record;
         let failed = matches!(outcome, CallOutcome::Timeout | CallOutcome::Cancelled) || reason.is_some();
         let transport = match upstream_ms {
             None => TransportOutcome::NotSent,
@@ -75,9 +94,11 @@ impl Engine {
         AuditEnd {
             at: self.clock.unix_millis(),
             request_id: request_id.clone(),
+            call: audit_call(record, named),
             outcome,
             // The words of a plugin can quote content.
             reason: reason.and_then(Reason::named).map(|reason| reason.to_string()),
+            rule: record.rule.clone(),
             transport,
             rpc: None,
             is_error: None,
@@ -93,13 +114,65 @@ impl Engine {
         }
     }
 
-    async fn audit(&self, mode: AuditMode, row: AuditRow) -> Result<(), AuditError> {
-        let Some(audit) = &self.audit else { return Err(AuditError::NoStore) };
-        if mode == AuditMode::Required {
-            return audit.store(row).await;
+    /// Queues a row now. The future waits until it is stored, if the mode is Required.
+    fn audit(&self, mode: AuditMode, row: AuditRow) -> impl Future<Output = Result<(), AuditError>> + use<> {
+        let required = match &self.audit {
+            None => Some(None),
+            Some(audit) if mode == AuditMode::Required => Some(Some(audit.store(row))),
+            Some(audit) => {
+                audit.record(row);
+                None
+            }
+        };
+        async move {
+            match required {
+                None => Ok(()),
+                Some(None) => Err(AuditError::NoStore),
+                Some(Some(stored)) => stored.await,
+            }
         }
-        audit.record(row);
-        Ok(())
+    }
+
+    /// Adds a row about a change apart from calls. It is queued when this returns; the future waits until it is stored if the
+    /// mode is Required. The change is made in any case: an operator must be able to stop a gateway whose store is down.
+    pub(crate) fn audit_admin(&self, row: AuditAdmin) -> impl Future<Output = ()> + use<> {
+        let mode = self.audit_mode();
+        let action = row.action;
+        let stored = (mode != AuditMode::Off).then(|| self.audit(mode, AuditRow::Admin(row)));
+        async move {
+            if let Some(stored) = stored
+                && let Err(why) = stored.await
+            {
+                tracing::warn!(action, "an action of the admin API is not in the audit trail: {why}");
+            }
+        }
+    }
+
+    /// Adds rows about what a new plan does as an operator does it by the admin API.
+    pub(crate) fn audit_changes(&self, before: &Plan, plan: &Plan) {
+        let row = |action, via, target| AuditAdmin {
+            at: self.clock.unix_millis(),
+            action,
+            by: plan.revision.clone(),
+            method: "plan",
+            issuer: String::new(),
+            via,
+            address: None,
+            target,
+            outcome: "done",
+        };
+        let gateway = &plan.gateway;
+        let switched = (before.gateway.stopped != gateway.stopped).then(|| {
+            let action = if gateway.stopped { "stop" } else { "resume" };
+            row(action, "spec.stopped", format!("gateway {}", gateway.key))
+        });
+        let was_other = |new: &UpstreamPlan| {
+            new.enable.is_some() && before.upstreams.iter().any(|old| old.key == new.key && old.enable != new.enable)
+        };
+        let enabled = plan.upstreams.iter().filter(|upstream| was_other(upstream));
+        let enabled = enabled.map(|it| row("enable", "hawsepipe.dev/enable", format!("upstream {}", it.key)));
+        // A plan does not wait for the store.
+        switched.into_iter().chain(enabled).for_each(|row| drop(self.audit_admin(row)));
     }
 
     fn unaudited(&self, kind: ItemKind, error: &AuditError) -> CallEnd {

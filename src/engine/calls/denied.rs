@@ -1,9 +1,11 @@
 //! Asks the rules of the gateway about a call: before its request chains, and again if something changed what is sent.
 
+use super::cause::Cause;
 use super::outcome::{CallEnd, Denial, DenialKind};
 use super::recorder::CallRecorder;
 use super::routed_call::Routed;
 use crate::config::access::authorize::{Decision, Rule};
+use crate::domain::plan::RulePlan;
 use crate::domain::reason::Reason;
 use crate::domain::record::CallOutcome;
 use crate::domain::rpc::RpcError;
@@ -19,12 +21,14 @@ fn by_rule(rule: Option<&Rule>) -> Denial {
     Denial { kind, chain: None, plugin: None, text }
 }
 
-/// Returns the end of a call that a rule would allow if the client's token had these scopes.
-fn unscoped(scopes: &[String]) -> CallEnd {
+/// Returns the end of a call that a rule would allow if the client's token had its scopes.
+fn unscoped(rule: &RulePlan) -> CallEnd {
+    let scopes = &rule.scopes;
     let message = format!("the token lacks a scope that this call needs: {}", scopes.join(" "));
     let error = RpcError::refused(Reason::InsufficientScope, message);
-    let error = RpcError { scopes: scopes.to_vec(), ..error };
-    CallEnd::new(Reply::Error(error), CallOutcome::Denied, Reason::InsufficientScope)
+    let error = RpcError { scopes: scopes.clone(), ..error };
+    let end = CallEnd::new(Reply::Error(error), CallOutcome::Denied, Reason::InsufficientScope);
+    CallEnd { cause: Cause::rule(rule), ..end }
 }
 
 impl Engine {
@@ -63,8 +67,11 @@ impl Engine {
         self.metrics.access.decided(stage, effect, rule.map_or("", |rule| &rule.plan.name));
         match decision {
             Decision::Allowed(_) => None,
-            Decision::Unscoped(rule) => Some(unscoped(&rule.plan.scopes)),
-            Decision::Denied(rule) => Some(self.refused(request.kind, by_rule(rule))),
+            Decision::Unscoped(rule) => Some(unscoped(&rule.plan)),
+            Decision::Denied(rule) => {
+                let cause = rule.map(|rule| Cause::rule(&rule.plan)).unwrap_or_default();
+                Some(CallEnd { cause, ..self.refused(request.kind, by_rule(rule)) })
+            }
             Decision::Unknown => {
                 let end = self.not_there(snapshot, request, call.meta, &Lookup::Unknown);
                 Some(CallEnd { reason: Some(Reason::NotAuthorized.to_string()), ..end })

@@ -256,6 +256,7 @@ fn row(
         upstream: facts.upstream.clone(),
         tool: facts.shown.clone(),
         principal: facts.caller.identity.subject.clone(),
+        user: facts.caller.identity.user(),
         session: facts.caller.session_name(),
         worker_pid: None,
     }

@@ -3,6 +3,7 @@
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use super::cause::Cause;
 use super::meta::CallMeta;
 use super::outcome::{CallEnd, Denial, DenialKind};
 use super::recorder::CallRecorder;
@@ -159,10 +160,11 @@ impl Engine {
             return self.not_offered(snapshot, item, era, &name, &hint);
         };
         let own = &upstream.target.plan.key.name;
-        self.refused_by(snapshot, kind, upstream, own_name(&name, own)).unwrap_or_else(|| {
+        let end = self.refused_by(snapshot, kind, upstream, own_name(&name, own)).unwrap_or_else(|| {
             let hint = format!(" (no such {kind} of upstream {own} is offered now)");
             self.not_offered(snapshot, item, era, &name, &hint)
-        })
+        });
+        CallEnd { cause: Cause::upstream(own), ..end }
     }
 
     /// Returns the end of a call of an item that this upstream does not offer because it, or a chain over its list, refuses all,
@@ -190,7 +192,8 @@ impl Engine {
         let upstream = &snapshot.linked.upstreams[upstream];
         self.refused_by(snapshot, item.kind, upstream, item.name).unwrap_or_else(|| {
             self.metrics.refused(Reason::ListUnread);
-            list_unread(&upstream.target.plan.key.name)
+            let own = &upstream.target.plan.key.name;
+            CallEnd { cause: Cause::upstream(own), ..list_unread(own) }
         })
     }
 

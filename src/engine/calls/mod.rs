@@ -6,6 +6,7 @@ mod asked_by_error;
 pub(crate) mod asked_client;
 mod audited;
 pub(crate) mod call;
+mod cause;
 pub(crate) mod chain;
 pub mod content;
 mod denied;

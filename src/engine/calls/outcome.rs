@@ -131,14 +131,15 @@ pub(crate) struct CallEnd {
     pub(crate) outcome: CallOutcome,
     /// A [`Reason`], or the words of the plugin that denied the call.
     pub(crate) reason: Option<String>,
-    /// Whether the result needs no `resultType` added, because it has one or because none can be added. The modern era
-    /// requires the member.
+    /// Whether the result needs no `resultType` added (which the modern era requires): it has one, or none can be added.
     pub(crate) typed: bool,
+    pub(super) cause: super::cause::Cause,
 }
 
 impl CallEnd {
     pub(super) fn new(reply: Reply, outcome: CallOutcome, reason: impl Into<Option<Reason>>) -> Self {
-        Self { reply, outcome, reason: reason.into().map(|reason| reason.to_string()), typed: false }
+        let reason = reason.into().map(|reason| reason.to_string());
+        Self { reply, outcome, reason, typed: false, cause: Default::default() }
     }
 
     /// The end of a call that the upstream answered. `facts` describes the answer.

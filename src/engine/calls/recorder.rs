@@ -12,6 +12,7 @@ use super::outcome::CallEnd;
 use super::question_traces::QuestionTraces;
 use super::spans;
 use crate::config::redaction::Redaction;
+use crate::domain::identity::User;
 use crate::domain::method::Method;
 use crate::domain::pipeline::{RUN, SOURCES};
 use crate::domain::plugin::Mode;
@@ -25,7 +26,7 @@ use crate::engine::request::{CallRequest, Reply};
 /// The log target of the line about a call. Operators name it in `HAWSEPIPE_LOG`, so it does not follow the module's path.
 const CALL_LOG: &str = "hawsepipe::call";
 
-/// The rows of one call that were added.
+/// The rows of one call that were queued, whether or not they are stored yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum AuditState {
     /// None, and none is needed if the call is dropped.
@@ -75,6 +76,7 @@ impl CallRecorder {
             tool: request.kind.shown(request.name),
             era: request.caller.era.as_str(),
             principal: request.caller.identity.subject.clone(),
+            user: request.caller.identity.user(),
             session: request.caller.session_name(),
             ..blank()
         };
@@ -237,9 +239,11 @@ impl Drop for CallRecorder {
             method = %record.method,
             tool = record.tool,
             principal = record.principal,
+            issuer = (!record.user.issuer.is_empty()).then_some(&*record.user.issuer),
             outcome = record.outcome.as_label(),
             // The words of a plugin that denied the call can quote its content: they are not logged.
             reason = record.reason.as_deref().and_then(Reason::named).map(Reason::as_str),
+            rule = record.rule,
             ms = (record.duration_ms * 100.0).round() / 100.0,
             ran = what_ran(&record.entries),
             "call"
@@ -283,9 +287,11 @@ pub(super) fn blank() -> CallRecord {
         tool: String::new(),
         era: "",
         principal: String::new(),
+        user: User::default(),
         session: String::new(),
         outcome: CallOutcome::Cancelled,
         reason: None,
+        rule: None,
         entries: Vec::new(),
         arguments: None,
         answer: None,

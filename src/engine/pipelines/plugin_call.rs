@@ -112,6 +112,7 @@ impl PluginCall<'_> {
             upstream: facts.upstream.clone(),
             tool: facts.shown.clone(),
             principal: facts.caller.identity.subject.clone(),
+            user: facts.caller.identity.user(),
             session: facts.caller.session_name(),
             worker_pid: ran.worker_pid,
         };

@@ -98,6 +98,7 @@ impl Engine {
             pipeline: call.plan().key.to_string(),
             status: RunStatus::Working,
             principal: facts.caller.identity.subject.clone(),
+            user: facts.caller.identity.user(),
             session: facts.caller.session_name(),
             started_at: self.clock.unix_millis(),
             ended_at: None,

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
+use crate::domain::identity::User;
 use crate::domain::model::TokenUse;
 use crate::domain::question::Question;
 use crate::domain::raw::to_raw;
@@ -61,6 +62,8 @@ pub struct Run {
     pub status: RunStatus,
     /// The subject of the client that called the pipeline.
     pub principal: String,
+    /// What tells the client apart from others with the same subject.
+    pub user: User,
     /// The session of the client; empty if it has none.
     pub session: String,
     /// When the run began.
@@ -281,6 +284,7 @@ mod tests {
             pipeline: "default/p".into(),
             status: RunStatus::Working,
             principal: String::new(),
+            user: User::default(),
             session: String::new(),
             started_at: 1,
             ended_at: None,

@@ -20,9 +20,9 @@ impl Engine {
     pub async fn apply(self: &Arc<Self>, mut plan: Plan, mut problems: Vec<Problem>, secrets: &impl Secrets) {
         let _one_at_a_time = self.applying.lock().await;
         let started = self.clock.monotonic();
-        let previous = self.snapshot().plan().revision.clone();
+        let before = Arc::clone(&self.snapshot().linked);
         let states = secret_states(&plan, secrets);
-        let kept = keep_connections(&mut plan, &self.snapshot().linked.upstreams, secrets);
+        let kept = keep_connections(&mut plan, &before.upstreams, secrets);
         let (mut linked, link_problems) = link(plan, &problems, secrets, &self.state.checks);
         linked.secrets = states;
         problems.extend(kept.into_iter().chain(link_problems));
@@ -40,6 +40,7 @@ impl Engine {
         self.publish(|previous| Snapshot::build(Arc::clone(&linked), problems.clone(), &self.state, previous));
         self.state.in_force_since.get_or_init(|| self.clock.monotonic());
         self.plans.send_replace(());
+        self.audit_changes(&before.plan, &linked.plan);
         self.cut_calls(&linked);
         self.retire_upstreams();
         self.plugins.retire(&newest.needed(&choice));
@@ -49,7 +50,7 @@ impl Engine {
         self.probe_targets(&linked);
         let took = self.clock.monotonic().saturating_sub(started);
         self.metrics.plan(&linked.plan.revision, &problems, took);
-        if previous == linked.plan.revision {
+        if before.plan.revision == linked.plan.revision {
             return;
         }
         tracing::info!(

@@ -1,8 +1,10 @@
 //! Tests of the engine, by topic. This file contains the helpers and fakes that they share.
 
+mod audit;
 mod bytes;
 mod caching;
 mod callbacks;
+mod checked;
 mod checks;
 mod clients;
 mod discovery;
@@ -60,8 +62,8 @@ use crate::domain::item::ItemKind;
 use crate::domain::plan::Runtime;
 use crate::domain::plugin::{Failure, FailurePolicy, Input, Output, Phase, Ran, Role};
 use crate::domain::ports::{
-    Clock, Host, LinkedPlugin, Loading, NoAuthentication, NoHistory, NoModels, PluginLoad, PluginProgress, Records,
-    RunPlugin, Secrets, ToClient, WorkerInfo,
+    Audit, Clock, Host, LinkedPlugin, Loading, NoAuthentication, NoHistory, NoModels, PluginLoad, PluginProgress,
+    Records, RunPlugin, Secrets, ToClient, WorkerInfo,
 };
 use crate::domain::reason::Reason;
 use crate::domain::record::{CallRecord, PluginExecution};
@@ -185,6 +187,11 @@ fn engine(server: Server) -> Gateway {
 
 /// Creates a gateway with this budget of bytes.
 fn engine_within(server: Server, budget: Arc<ByteBudget>) -> Gateway {
+    engine_with(server, budget, None)
+}
+
+/// The same with this audit trail.
+fn engine_with(server: Server, budget: Arc<ByteBudget>, audit: Option<Arc<dyn Audit>>) -> Gateway {
     let (plugins, server, records) = (Arc::new(Scripts::default()), Arc::new(server), Arc::new(Log::default()));
     let clock = Arc::new(Time { began: Instant::now(), ahead: Mutex::default() });
     let ports = Ports {
@@ -193,7 +200,7 @@ fn engine_within(server: Server, budget: Arc<ByteBudget>) -> Gateway {
         models: Arc::new(NoModels),
         records: Arc::clone(&records) as _,
         history: Arc::new(NoHistory),
-        audit: None,
+        audit,
         credentials: Arc::new(NoAuthentication),
         clock: Arc::clone(&clock) as _,
     };

@@ -1,26 +1,21 @@
 //! Explains which chains and entries would run for a tool or another item, and why the others would not.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::json;
 
+use super::asked_access::{AskedAccess, public_names};
 use super::notes;
-use crate::config::access::authorize::{AccessRequest, RequestValues};
-use crate::config::access::condition_values::ItemNames;
 use crate::config::nearest::hint;
-use crate::domain::identity::Identity;
 use crate::domain::ids::Kind;
-use crate::domain::item::{Item, ItemKind};
+use crate::domain::item::ItemKind;
 use crate::domain::method::Method;
 use crate::domain::plan::{Plan, UpstreamPlan};
 use crate::domain::plugin::{Failure, FailurePolicy, Mode, Phase, Role};
 use crate::domain::ports::{LinkedPlugin, Secrets};
 use crate::domain::problem::Problem;
-use crate::domain::raw::to_raw;
 use crate::domain::reason::Reason;
 use crate::domain::tool_name::shortened;
 use crate::engine::access::explained::AccessExplanation;
@@ -208,7 +203,12 @@ impl Engine {
     ///
     /// # Errors
     /// If there is no such item. The message contains `name`.
-    pub async fn explain(&self, name: &str, method: Method, client: Option<&Identity>) -> Result<Explanation, String> {
+    pub async fn explain(
+        &self,
+        name: &str,
+        method: Method,
+        client: Option<AskedAccess<'_>>,
+    ) -> Result<Explanation, String> {
         let kind = kind_of(method);
         self.wait_for_lists(&self.snapshot(), &Endpoint::All, kind).await;
         let snapshot = self.snapshot();
@@ -231,7 +231,7 @@ impl Engine {
             explained.notes.extend(notes::of_route(&snapshot.linked, &route).filter(|_| is_listed));
             let is_withheld = snapshot.for_pipelines.contains(&route.index);
             explained.withheld = is_withheld.then(|| Withheld::ForPipelines.to_string());
-            explained.access = client.and_then(|client| snapshot.explain_access(client, &route));
+            explained.access = client.map(|client| client.of_listed(&snapshot, &route)).transpose()?.flatten();
             return Ok(with_others(explained));
         }
         for (endpoint, name) in places.iter().flatten() {
@@ -294,7 +294,7 @@ pub fn explain_plan(
     secrets: &impl Secrets,
     name: &str,
     method: Method,
-    client: Option<&Identity>,
+    client: Option<AskedAccess<'_>>,
 ) -> Result<Explanation, String> {
     let (linked, _) = link(plan, &[], secrets, &Arc::default());
     if let Some(explanation) = own_tool(&linked, method, name) {
@@ -309,45 +309,16 @@ pub fn explain_plan(
     })?;
     let unable = |entry: &LinkedEntry| entry.plugin.as_ref().err().cloned();
     let (tool, shown) = names_of(&linked.upstreams[index].target.plan, kind_of(method), tool);
-    let public = match kind_of(method) {
-        ItemKind::Tool => shortened(format!("{upstream}__{shown}"), linked.plan.gateway.max_name_length),
-        kind if kind.has_name() => format!("{upstream}__{shown}"),
-        _ => shown.to_owned(),
-    };
+    let names = public_names(&linked, index, kind_of(method), shown);
     let asked = Asked::new(method, tool);
-    let mut explained = explain_item(&linked, index, &asked, &public, &unable);
-    explained.access =
-        client.map(|client| explain_unlisted(&linked, index, &asked, &public, client)).transpose()?.flatten();
+    let mut explained = explain_item(&linked, index, &asked, names.first().map_or(tool, |name| name), &unable);
+    let access = client.map(|client| client.of_unlisted(&linked, index, (asked.kind, tool), &names));
+    explained.access = access.transpose()?.flatten();
     explained.chains.extend(not_taken(problems));
     let withheld = Withheld::by_manifest(&linked.upstreams[index], kind_of(method), tool, &BTreeMap::new());
     let unknown = notes::unknown_without_lists(&linked, index, kind_of(method), tool);
     let notes = explained.notes.into_iter().chain(unknown).collect();
     Ok(Explanation { withheld: withheld.map(|why| why.to_string()), notes, ..explained })
-}
-
-/// Explains what the rules mean for a client and an item that no server has listed; `None` if there are no rules.
-fn explain_unlisted(
-    linked: &Linked,
-    upstream: usize,
-    asked: &Asked<'_>,
-    public: &str,
-    client: &Identity,
-) -> Result<Option<AccessExplanation>, String> {
-    let Some(rules) = &linked.rules else { return Ok(None) };
-    let UpstreamPlan { key, labels, .. } = &linked.upstreams[upstream].target.plan;
-    let item = Item::parse(asked.kind, &to_raw(&json!({asked.kind.name_member(): asked.name})))
-        .map_err(|why| format!("there can be no {} {:?}: {why}", asked.kind, asked.name))?;
-    Ok(Some(rules.explain(&AccessRequest {
-        identity: client,
-        session: "",
-        item: &item,
-        names: ItemNames::new(asked.kind, Cow::Borrowed(public), &item.name, &key.name),
-        upstream: key,
-        labels,
-        method: asked.kind.used_by(),
-        call: None,
-        values: RequestValues::default(),
-    })))
 }
 
 /// Returns the server's own name of an item, and its name on the endpoint of its upstream. `name` is one of the two.

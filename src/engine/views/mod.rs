@@ -1,5 +1,7 @@
 //! The data that the admin API, `explain`, the metrics and the report show.
 
+pub(crate) mod asked_access;
+mod dependencies;
 pub(crate) mod explain;
 mod notes;
 pub(crate) mod objects;

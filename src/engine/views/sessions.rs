@@ -16,7 +16,7 @@ use crate::engine::executions::{Execution, SessionCalls};
 #[serde(rename_all = "camelCase")]
 pub struct TrackedSession {
     /// The first 8 characters of a session's id; `local` for invocations; for clients without sessions, `subject/` and their
-    /// subject, or `address/` and an IP address or network if they are anonymous.
+    /// subject with ` of ` and the issuer of their token, or `address/` and an IP address or network if they are anonymous.
     pub id: String,
     /// The session; absent for other callers.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]

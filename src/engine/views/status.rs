@@ -56,9 +56,12 @@ impl Engine {
         if self.sessions().is_shared() { "shared" } else { OWN_SEAL_KEY }
     }
 
-    /// Returns the problems of a snapshot, and those of the endpoints of this process.
+    /// Returns the problems of a snapshot, those of the endpoints of this process, and those of what it depends on.
     pub(super) fn problems(&self, snapshot: &Snapshot) -> Vec<Problem> {
-        let mut problems = snapshot.problems().to_vec();
+        let mut problems = self.dependency_problems(snapshot);
+        // The compiler does not know whether the command line names a store.
+        let is_known = |problem: &&Problem| problem.reason != Reason::AuditUnavailable;
+        problems.extend(snapshot.problems().iter().filter(is_known).cloned());
         problems.extend(self.state.endpoints.problems());
         problems
     }

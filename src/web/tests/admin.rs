@@ -15,7 +15,7 @@ use crate::config::compile::compile;
 use crate::config::compile::tests::folder;
 use crate::domain::health::ConnectionState;
 use crate::domain::report::{PendingReport, Report};
-use crate::web::{CheckToken, admin_router};
+use crate::web::{CheckToken, admin_router, openapi_document};
 
 async fn ask(gateway: &Gateway, method: &str, path: &str, headers: &[(&str, &str)]) -> Answered {
     let service = TowerToHyperService::new(gateway.admin.clone());
@@ -232,4 +232,88 @@ async fn loopback_is_not_enough_where_the_admin_port_authenticates() {
     assert_eq!(ask_over(&gateway, None, here, "/metrics", &[]).await.status, StatusCode::OK);
     let shown = [("authorization", "Bearer good")];
     assert_eq!(ask_over(&gateway, Some(check()), here, "/api/v1/report", &shown).await.status, StatusCode::OK);
+}
+
+/// Whoever adds a route that changes something has it in the audit trail: each is asked about something that is not there.
+#[tokio::test]
+async fn each_change_by_the_admin_api_is_a_row_of_the_audit_trail() {
+    let gateway = Gateway::start().await;
+    let document = openapi_document();
+    let paths = document["paths"].as_object().unwrap();
+    let mut seen = Vec::new();
+    for path in paths.iter().filter(|(_, methods)| methods["post"].is_object()).map(|(path, _)| path) {
+        gateway.audit.0.lock().unwrap().clear();
+        let answer = ask(&gateway, "POST", &path.replace("{id}", "a%2Fb"), &[]).await;
+        let row = match &gateway.audit.0.lock().unwrap()[..] {
+            [row] => row.clone(),
+            rows => panic!("{path}: {rows:?}"),
+        };
+        let outcome = answer.json()["error"]["reason"].as_str().unwrap_or("done").to_owned();
+        assert_eq!((&row["kind"], &row["outcome"]), (&json!("admin"), &json!(outcome)), "{path} {answer:?}");
+        let by = ["by", "method", "via", "address"].map(|member| row[member].as_str().unwrap().to_owned());
+        assert_eq!(by, ["local", "local", "admin API", "127.0.0.1"], "{path}");
+        seen.push(format!("{} {}", row["action"].as_str().unwrap(), row["target"].as_str().unwrap()));
+    }
+    seen.sort();
+    assert_eq!(
+        seen,
+        [
+            "answer run a/b",
+            "cancel call a/b",
+            "cancel invocation a/b",
+            "cancel run a/b",
+            "invoke gateway default/hawsepipe",
+            "resume gateway default/hawsepipe",
+            "resume session a/b",
+            "stop gateway default/hawsepipe",
+            "stop session a/b",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_change_whose_client_leaves_is_a_row_with_an_unknown_outcome() {
+    let gateway = Gateway::start().await;
+    let mut request = request("POST", "/api/v1/stop", &[], "");
+    // The body never ends.
+    *request.body_mut() =
+        axum::body::Body::from_stream(futures_util::stream::pending::<Result<String, std::io::Error>>());
+    let service = TowerToHyperService::new(gateway.admin.clone());
+    assert!(tokio::time::timeout(Duration::from_millis(20), service.call(request)).await.is_err());
+    let rows = gateway.audit.0.lock().unwrap().clone();
+    let [row] = &rows[..] else { panic!("{rows:?}") };
+    assert_eq!((&row["action"], &row["outcome"]), (&json!("stop"), &json!("unknown")));
+}
+
+#[tokio::test]
+async fn an_invocation_is_the_target_of_its_row() {
+    let gateway = Gateway::start().await;
+    let service = TowerToHyperService::new(gateway.admin.clone());
+    let body = json!({"toolName": "echo", "serverId": "up", "parameters": {}}).to_string();
+    let created = read(service.call(request("POST", "/api/v1/invocations", &[], &body)).await.unwrap()).await;
+    assert_eq!(created.status, StatusCode::CREATED, "{created:?}");
+    let target = format!("invocation {} of echo", created.json()["id"].as_str().unwrap());
+    let rows = gateway.audit.0.lock().unwrap().clone();
+    let row = rows.iter().find(|row| row["kind"] == "admin").unwrap();
+    assert_eq!((&row["action"], &row["target"], &row["outcome"]), (&json!("invoke"), &json!(target), &json!("done")));
+}
+
+#[tokio::test]
+async fn refused_credentials_are_listed_without_them() {
+    let gateway = Gateway::start().await;
+    let mut plan = plan();
+    plan.gateway.admin_authentication = true;
+    gateway.apply(plan).await;
+    for _ in 0..2 {
+        let headers = [("authorization", "Bearer hunter2")];
+        assert_eq!(ask(&gateway, "GET", "/api/v1/refusals", &headers).await.status, StatusCode::UNAUTHORIZED);
+    }
+    gateway.apply(super::gateway::plan()).await;
+    let listed = ask(&gateway, "GET", "/api/v1/refusals", &[]).await;
+    let refused = &listed.json()["items"][0];
+    assert_eq!(
+        (&refused["listener"], &refused["count"], &refused["address"]),
+        (&json!("admin"), &json!(2), &json!("127.0.0.1"))
+    );
+    assert!(!listed.text.contains("hunter2"), "{listed:?}");
 }

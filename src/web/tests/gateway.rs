@@ -9,6 +9,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode};
+use futures_util::future::BoxFuture;
 use http_body_util::BodyExt;
 use hyper::service::Service;
 use serde_json::value::to_raw_value;
@@ -18,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::server::Server;
 use crate::config::compile::{compile, implicit};
 use crate::config::input::Inputs;
+use crate::domain::audit::{AuditError, AuditRow, AuditTotals};
 use crate::domain::history::{HistoryPage, HistoryQuery, HistoryRecord, RecordKind};
 use crate::domain::ids::ObjectKey;
 use crate::domain::instance::Instance;
@@ -26,8 +28,8 @@ use crate::domain::plan::{
 };
 use crate::domain::plugin::{Failure, Input, Ran};
 use crate::domain::ports::{
-    Clock, History, Host, LinkedPlugin, Loading, NoAuthentication, NoModels, PluginLoad, Records, RunPlugin, Secrets,
-    WorkerInfo,
+    Audit, Clock, History, Host, LinkedPlugin, Loading, NoAuthentication, NoModels, PluginLoad, Records, RunPlugin,
+    Secrets, WorkerInfo,
 };
 use crate::domain::reason::Reason;
 use crate::domain::record::{CallRecord, PluginExecution};
@@ -101,6 +103,26 @@ impl History for Calls {
             found.map(|(position, call)| (position, to_raw_value(&*call).unwrap())).collect(),
             query.limit,
         )
+    }
+}
+
+/// Keeps the rows of the audit trail, as JSON.
+#[derive(Default)]
+pub(super) struct Rows(pub(super) std::sync::Mutex<Vec<Value>>);
+
+impl Audit for Rows {
+    fn is_open(&self) -> bool {
+        true
+    }
+    fn record(&self, row: AuditRow) {
+        self.0.lock().unwrap().push(serde_json::to_value(row).unwrap());
+    }
+    fn store(&self, row: AuditRow) -> BoxFuture<'static, Result<(), AuditError>> {
+        self.record(row);
+        Box::pin(std::future::ready(Ok(())))
+    }
+    fn totals(&self) -> AuditTotals {
+        AuditTotals::default()
     }
 }
 
@@ -195,6 +217,7 @@ pub(in crate::web) struct Gateway {
     pub(in crate::web) engine: Arc<Engine>,
     pub(super) server: Arc<Server>,
     pub(super) calls: Arc<Calls>,
+    pub(super) audit: Arc<Rows>,
     pub(super) clock: Fixed,
     pub(super) gate: Arc<ListenerContext>,
     pub(super) mcp: McpService,
@@ -230,6 +253,7 @@ impl Gateway {
     pub(in crate::web) fn idle() -> Self {
         let server = Arc::new(Server::default());
         let calls = Arc::new(Calls::default());
+        let audit = Arc::new(Rows::default());
         let (metrics, clock) = (Metrics::new().unwrap(), Fixed::default());
         let ports = Ports {
             plugins: Arc::new(NoPlugins),
@@ -237,7 +261,7 @@ impl Gateway {
             models: Arc::new(NoModels),
             records: Arc::clone(&calls) as _,
             history: Arc::clone(&calls) as _,
-            audit: None,
+            audit: Some(Arc::clone(&audit) as _),
             credentials: Arc::new(NoAuthentication),
             clock: Arc::new(clock.clone()),
         };
@@ -249,7 +273,7 @@ impl Gateway {
         let listener = ServedListener { port: None, name, default, bound, advertised, instance };
         let gate = new_gate(Arc::clone(&engine), listener, shutdown.clone());
         let (mcp, admin) = (McpService::of(Arc::clone(&gate)), admin_router(Arc::clone(&engine), None));
-        Self { engine, server, calls, clock, gate, mcp, admin, shutdown }
+        Self { engine, server, calls, audit, clock, gate, mcp, admin, shutdown }
     }
 
     pub(super) async fn start() -> Self {

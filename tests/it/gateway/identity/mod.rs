@@ -10,6 +10,7 @@ mod keys;
 mod logins;
 mod page;
 mod random;
+mod refused;
 mod rules;
 mod scopes;
 mod sessions;

@@ -66,7 +66,7 @@ async fn counted(gateway: &Gateway) {
         r#"hawsepipe_authorizations_total{effect="Deny",rule="",stage="received"} 1"#,
         r#"hawsepipe_authorizations_total{effect="InsufficientScope",rule="read",stage="received"} 2"#,
         r#",method="",outcome="refused",reason="NoCredentials"} 1"#,
-        r#",method="",outcome="refused",reason="InvalidToken"} 1"#,
+        r#",method="",outcome="refused",reason="NotAToken"} 1"#,
         r#",method="jwt",outcome="accepted",reason=""}"#,
     ] {
         assert!(metrics.contains(line), "{line}: {metrics}");

@@ -1,0 +1,22 @@
+//! What the row of an end in the audit trail names, and the call itself does not.
+
+use crate::domain::plan::RulePlan;
+
+/// Who ended a call before it was sent.
+#[derive(Default)]
+pub(crate) struct Cause {
+    /// The rule of the gateway that denied the call.
+    pub(super) rule: Option<String>,
+    /// The upstream that the call names, if it was not routed to one.
+    pub(super) upstream: Option<String>,
+}
+
+impl Cause {
+    pub(super) fn rule(rule: &RulePlan) -> Self {
+        Self { rule: Some(rule.name.clone()), upstream: None }
+    }
+
+    pub(super) fn upstream(name: &str) -> Self {
+        Self { rule: None, upstream: Some(name.to_owned()) }
+    }
+}
