@@ -5,7 +5,7 @@
 //! value. `tests/fixtures/cel/golden.jsonl` has the results of `cel-go`.
 
 mod check;
-mod condition;
+pub mod condition;
 mod functions;
 mod kind;
 mod re2;
@@ -23,7 +23,6 @@ use cel::parser::Parser;
 use cel::{Context, ExecutionError, IdedExpr, ParseErrors, Value};
 
 use self::check::{Checker, Keys};
-pub use self::condition::{Condition, EvaluateParts, Outcomes};
 use self::functions::{ELEMENTS, MAX_ELEMENTS, MAX_READ};
 pub use self::kind::{Kind, Member};
 pub use self::re2::compile as compile_pattern;

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::{Value, json};
 
 use super::condition_values::{ItemNames, Names, arguments, identity, tool, upstream};
-use crate::config::expr::{Condition, EvaluateParts, Expression, Outcomes, SharedValue, SharedVariables, Val};
+use crate::config::expr::condition::{Condition, EvaluateParts, Outcomes};
+use crate::config::expr::{Expression, SharedValue, SharedVariables, Val};
 use crate::config::variables::OF_RULES;
 use crate::domain::digest::sha256_hex;
 use crate::domain::identity::Identity;

@@ -2,6 +2,7 @@
 
 use super::items::ask_at;
 use super::*;
+use crate::engine::views::asked_access::AskedCall;
 use crate::config::compile::tests::{key, upstream};
 use crate::config::expr::evaluations;
 use crate::config::input::SectionInput;
@@ -175,8 +176,9 @@ async fn rules_see_the_normal_form_of_a_uri_and_the_server_what_was_sent() {
                 .await,
         );
         assert_eq!(completed["code"], -32602, "{uri}: {completed}");
-        let explained =
-            engine.explain(&format!("up/{uri}"), Method::ReadResource, Some(&client.identity)).await.unwrap();
+        let asked = AskedCall::default();
+        let access = Some(asked.by(&client.identity));
+        let explained = engine.explain(&format!("up/{uri}"), Method::ReadResource, access).await.unwrap();
         assert_eq!(explained.access.unwrap().allowed, Some(false), "{uri}");
     }
     assert!(sent(&engine).is_empty());

@@ -114,6 +114,10 @@ impl Audit for Rows {
     fn is_open(&self) -> bool {
         true
     }
+
+    fn is_ready(&self) -> bool {
+        true
+    }
     fn record(&self, row: AuditRow) {
         self.0.lock().unwrap().push(serde_json::to_value(row).unwrap());
     }

@@ -1,6 +1,7 @@
 //! Conditions of parts that are not all known.
 
 use super::*;
+use crate::config::expr::condition::{Condition, EvaluateParts, Outcomes};
 
 const VARIABLES: &[Member] =
     &[("id", Kind::Members(&[("groups", Kind::List), ("claims", Kind::Map)])), ("x", Kind::Any)];

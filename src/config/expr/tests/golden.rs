@@ -5,6 +5,7 @@ use cel::common::value::Val;
 use serde::Deserialize;
 
 use super::*;
+use crate::config::expr::condition::{Condition, EvaluateParts, Outcomes};
 
 const VARIABLES: &[Member] = &[("x", Kind::Any)];
 const GOLDEN: &str = include_str!("../../../../tests/fixtures/cel/golden.jsonl");

@@ -47,7 +47,7 @@ fn a_credential_is_checked_as_a_gateway_does_and_the_rules_decide() {
     let folder = folder(&keys, Some("x-key"));
     for (claims, allowed, decision) in [
         (json!({"groups": ["staff"]}), json!(true), "allowed by the rule staff"),
-        (json!({"sub": "bob"}), json!(null), "listed; the rule by-path decides at the call"),
+        (json!({"sub": "bob"}), json!(false), "refused: the rule readers needs the scopes mcp.read"),
         (json!({"sub": "bob", "scope": "mcp.read"}), json!(true), "allowed by the rule readers"),
         (json!({"sub": "eve"}), json!(null), "listed; the rule by-path decides at the call"),
         (json!({"sub": "joe"}), json!(false), "denied by the rule not-joe"),

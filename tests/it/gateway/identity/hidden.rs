@@ -33,7 +33,7 @@ fn manifests(folder: &Folder) -> String {
     let [script, log] = ["server.mjs", "log"].map(|file| folder.path().join(file).display().to_string());
     let rules = json!([
         {"name": "by-argument", "effect": "Allow", "when": "tool.upstreamName == 'read' && call.arguments.n == 1"},
-        {"name": "public", "effect": "Allow", "when": "call.method == 'resources/read' && tool.name.startsWith('file:///pub/')"},
+        {"name": "files", "effect": "Allow", "when": "call.method == 'resources/read' && !tool.name.startsWith('file:///etc/')"},
         {"name": "secret", "effect": "Deny", "when": "tool.name == 'file:///pub/secret'"},
     ]);
     let gateway = json!({"authentication": {"anonymous": {}}, "authorization": {"rules": rules}});
