@@ -36,6 +36,7 @@ mod output;
 mod pipelines;
 mod plugin;
 mod plugins;
+mod problem_line;
 mod programs;
 mod pushed;
 mod ran;

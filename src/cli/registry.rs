@@ -13,7 +13,7 @@ use super::names::is_label;
 use super::output::{print_line, say};
 use super::pushed::{PushedObject, faults};
 use super::store_arg::StoreArg;
-use super::validate::line;
+use super::problem_line::line;
 use crate::domain::digest::sha256_hex;
 use crate::domain::ids::ObjectId;
 use crate::node::{Inspector, Launcher};

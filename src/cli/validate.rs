@@ -9,7 +9,8 @@ use serde_json::json;
 use super::args::{OptionArgs, ValidateArgs};
 use super::certificates::Certificates;
 use super::formats::ListFormat;
-use super::output::{Colour, column, harmless, paint, print_line, print_list, say, text, wide};
+use super::output::{Colour, column, paint, print_line, print_list, say, text, wide};
+use super::problem_line::{is_consequence, line};
 use super::programs::missing;
 use super::wiring::workers;
 use crate::config::access::authorize::{Rule, Rules};
@@ -17,7 +18,7 @@ use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::plan::{ChainPlan, EntryPlan, Plan, Runtime};
 use crate::domain::plugin::{Mode, Role};
 use crate::domain::ports::{LinkedPlugin, Loading, RunPlugin};
-use crate::domain::problem::{Level, Problem};
+use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::engine::plan::listener_certificates::listener_certificates;
 use crate::engine::views::explain::link_plugins;
@@ -159,27 +160,6 @@ fn print(format: ListFormat, located: &[Located], errors: usize) -> anyhow::Resu
         wide("MESSAGE", |p| text(&p["message"])),
     ];
     print_list(format, &json!({"items": items}), &items, &columns)
-}
-
-/// Formats a Problem as a line: place, level, object, field, and what to do.
-pub fn line(located: &Located) -> String {
-    let (word, colour) = match located.problem.level {
-        _ if is_consequence(located) => ("so", Colour::Yellow),
-        Level::Error => ("error", Colour::Red),
-        Level::Warning => ("warning", Colour::Yellow),
-    };
-    let place = match (&located.file, located.place) {
-        (Some(file), Some(place)) => format!("{}:{}:{}: ", file.display(), place.line, place.column),
-        (Some(file), None) => format!("{}: ", file.display()),
-        (None, _) => String::new(),
-    };
-    format!("{}{}: {}", harmless(&place), paint(colour, word), harmless(&located.problem.to_string()))
-}
-
-/// Whether a Problem is only the consequence of another object's Problem: a chain names a Plugin that is not accepted.
-/// Such a Problem does not count as another error.
-fn is_consequence(located: &Located) -> bool {
-    located.problem.reason == Reason::PluginNotAccepted
 }
 
 fn plural(count: usize, word: &str) -> String {

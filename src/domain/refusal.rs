@@ -1,6 +1,6 @@
 //! Refused credentials, as operators see them. Nothing here has a token or a key.
 
-use std::net::IpAddr;
+use core::net::IpAddr;
 
 use serde::Serialize;
 use serde_json::Value;

@@ -74,7 +74,7 @@ fn workload(server: Option<&ManagedServer>, object: &LoweredObject) -> Option<Wo
 fn absent(input: &StatusInput, object: &LoweredObject) -> (Reason, &'static str) {
     let found = input.gateways.values().filter_map(|state| state.planned.problems.get(&object.id)).flatten();
     if found.clone().any(|problem| problem.reason == Reason::NameConflict) {
-        return (Reason::NameConflict, "an older upstream has this name on every gateway that would take it");
+        return (Reason::NameConflict, "another object has this name on every gateway that would take it");
     }
     if found.clone().any(|problem| problem.reason == Reason::RefNotPermitted) {
         return (Reason::NoGateway, "a gateway would take it, but it is not shared with that one (its spec.shareWith)");

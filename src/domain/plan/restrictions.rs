@@ -40,7 +40,7 @@ pub enum Revoked {
 }
 
 /// Version of the meaning of [`Restrictions`] and of their digest. It must be increased when either changes.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 impl Restrictions {
     /// Returns a digest that differs between restrictions with different effects; empty if nothing is restricted. It
@@ -112,7 +112,7 @@ mod tests {
             assert_ne!(digest, other.digest(), "{other:?}");
         }
         assert_eq!(Restrictions::default().digest(), "");
-        assert_eq!((Restrictions::format_of(&digest), Restrictions::format_of("")), ("1", ""));
-        assert_eq!(digest, "1-769c0ac6e29e", "a change of the digest needs another format");
+        assert_eq!((Restrictions::format_of(&digest), Restrictions::format_of("")), ("2", ""));
+        assert_eq!(digest, "2-769c0ac6e29e", "a change of the digest needs another format");
     }
 }

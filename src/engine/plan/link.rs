@@ -87,8 +87,10 @@ pub(crate) struct LinkedUpstream {
 
 impl LinkedUpstream {
     /// Whether the lists of the upstream are read: it does not refuse its calls, or it is a pipeline, whose tool is known anyway.
+    /// Clients could not read a definition with a schema that is not valid.
     pub(crate) fn lists(&self) -> bool {
-        self.refusing.is_none() || self.pipeline.is_some()
+        let is_readable = |refusal: &Refusal| self.pipeline.is_some() && refusal.reason != Reason::InvalidSchema;
+        self.refusing.as_ref().is_none_or(is_readable)
     }
 }
 

@@ -186,5 +186,7 @@ fn a_name_that_no_object_can_have_is_not_pushed() {
     assert!(!done && said.contains("default/a/shout: names have lower-case letters"), "{said}");
     let (done, said) = registry(target, &["list"]);
     assert!(!done && said.contains("there is no such file") && !std::path::Path::new(target).exists(), "{said}");
-    push(target, &Folder::with(&yaml(&[named("shout.v1")])));
+    folder.write("manifests.yaml", &yaml(&[named("shout.v1")]));
+    let (done, said) = registry(target, &["push", "-f", folder.path().to_str().unwrap()]);
+    assert!(!done && said.contains("metadata.name: at most 63 characters"), "{said}");
 }

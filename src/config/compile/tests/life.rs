@@ -11,10 +11,10 @@ use crate::config::compile::{restrict, restrictions};
 use crate::domain::plan::{ModelPlan, Takes};
 
 /// How many histories are made, and how many edits each has.
-const HISTORIES: u64 = 60;
-const EDITS: usize = 60;
+const HISTORIES: u64 = 25;
+const EDITS: usize = 40;
 /// How many earlier plans are restricted by the newest inputs.
-const REVISIONS: usize = 4;
+const REVISIONS: usize = 3;
 
 const NAMESPACES: [&str; 2] = ["a", "b"];
 /// Upstreams and pipelines have these names.
