@@ -10,10 +10,9 @@ use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
 use super::names::is_label;
-use super::output::{print_line, say};
+use super::output::{harmless, print_line, say};
 use super::pushed::{PushedObject, faults};
 use super::store_arg::StoreArg;
-use super::problem_line::line;
 use crate::domain::digest::sha256_hex;
 use crate::domain::ids::ObjectId;
 use crate::node::{Inspector, Launcher};
@@ -115,7 +114,7 @@ async fn push(args: PushArgs) -> anyhow::Result<ExitCode> {
     let checked: Vec<_> = pushed.iter().map(Registered::to_check).collect();
     let faults = faults(&checked, Inspector::new(Launcher::current()?)).await;
     if !faults.is_empty() {
-        faults.iter().for_each(|fault| say(&line(fault)));
+        faults.iter().for_each(|fault| say(&harmless(&fault.to_string())));
         bail!("nothing was pushed: put right what is wrong, and push again");
     }
     let (objects, code): (Vec<_>, Vec<_>) = pushed.iter().map(Registered::to_store).unzip();

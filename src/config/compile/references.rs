@@ -144,24 +144,31 @@ impl PipelineContext<'_> {
         })
     }
 
+    /// Returns why a pipeline may not use a plugin of another namespace; `None` if it may. `is_configured` tells whether the
+    /// pipeline changes the configuration of the plugin.
+    fn no_consent(&self, pipeline: &ObjectKey, plugin: &ObjectKey, is_configured: bool) -> Option<String> {
+        if plugin.namespace == pipeline.namespace {
+            return None;
+        }
+        let Some(input) = self.plugins.inputs.get(plugin) else {
+            let is_unknown =
+                is_invalid(self.inputs, Kind::Plugin, plugin) && !self.had(pipeline, plugin, is_configured);
+            return is_unknown.then(|| format!("{plugin} is not valid: whom it is shared with is not known"));
+        };
+        if !permitted(self.inputs, input, &pipeline.namespace) {
+            return Some(format!("{plugin} is not shared with {} (its spec.shareWith)", pipeline.namespace));
+        }
+        (is_configured && !input.config_overrides).then(|| {
+            format!("{plugin} does not let other namespaces change its config (its spec.shareWith.configOverrides)")
+        })
+    }
+
     /// Returns why a step cannot run its plugin; `None` if it can. `is_configured` tells whether the pipeline changes the
     /// configuration of the plugin.
     fn unavailable(&self, pipeline: &ObjectKey, step: &PhasePluginPlan, is_configured: bool) -> Option<Refusal> {
         let (plugin, input) = (&step.key, self.plugins.inputs.get(&step.key));
         let refusal = |reason, message| Some(Refusal { reason, message });
-        let is_foreign = plugin.namespace != pipeline.namespace;
-        if is_foreign && input.is_some_and(|input| !permitted(self.inputs, input, &pipeline.namespace)) {
-            let why = format!("{plugin} is not shared with {} (its spec.shareWith)", pipeline.namespace);
-            return refusal(Reason::RefNotPermitted, why);
-        }
-        if is_foreign && is_configured && input.is_some_and(|input| !input.config_overrides) {
-            let why = format!(
-                "{plugin} does not let other namespaces change its config (its spec.shareWith.configOverrides)"
-            );
-            return refusal(Reason::RefNotPermitted, why);
-        }
-        if is_foreign && is_invalid(self.inputs, Kind::Plugin, plugin) && !self.had(pipeline, plugin, is_configured) {
-            let why = format!("{plugin} is not valid: whom it is shared with is not known");
+        if let Some(why) = self.no_consent(pipeline, plugin, is_configured) {
             return refusal(Reason::RefNotPermitted, why);
         }
         match self.plugins.accepted.get(plugin) {
@@ -185,7 +192,8 @@ impl PipelineContext<'_> {
                 format!("Plugin {plugin} is not accepted (its own finding says why)"),
             ),
             None => {
-                let own = self.plugins.inputs.keys().filter(|key| key.namespace == plugin.namespace && !is_foreign);
+                let is_own = plugin.namespace == pipeline.namespace;
+                let own = self.plugins.inputs.keys().filter(|key| key.namespace == plugin.namespace && is_own);
                 let near = nearest(&plugin.name, own.map(|key| key.name.as_str()));
                 let meant = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
                 refusal(Reason::PluginNotFound, format!("there is no Plugin {plugin}{meant}"))

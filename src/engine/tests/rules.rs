@@ -2,13 +2,13 @@
 
 use super::items::ask_at;
 use super::*;
-use crate::engine::views::asked_access::AskedCall;
 use crate::config::compile::tests::{key, upstream};
 use crate::config::expr::evaluations;
 use crate::config::input::SectionInput;
 use crate::domain::identity::IdentityMethod;
 use crate::domain::method::Method;
 use crate::domain::plan::{AuthorizationPlan, RulePlan, SectionHeading, SectionPart, SectionPlan};
+use crate::engine::views::asked_access::AskedCall;
 use crate::engine::{CompletionRequest, Mailbox, SubscribeRequest};
 
 /// Gives the gateway rules such as `Allow x == 1`.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::random::Dice;
 use super::*;
 use crate::config::compile::{restrict, restrictions};
-use crate::domain::plan::{ModelPlan, Takes};
+use crate::domain::plan::Takes;
 
 /// How many histories are made, and how many edits each has.
 const HISTORIES: u64 = 25;
@@ -134,22 +134,8 @@ fn put_gateway(inputs: &mut Inputs, mut dice: Dice) {
     for takes in [upstreams, chains, pipelines, sections, plugins] {
         takes.namespaces = if dice.hit(5) { only(&[dice.pick(&NAMESPACES)]) } else { Namespaces::All };
     }
-    gateway.plan.models = if dice.hit(4) { Vec::new() } else { vec![fast()] };
+    gateway.plan.models = if dice.hit(4) { Vec::new() } else { vec![model("fast")] };
     gateway.plan.required = if dice.hit(8) { vec![key("a/chain")] } else { Vec::new() };
-}
-
-fn fast() -> ModelPlan {
-    ModelPlan {
-        role: "fast".into(),
-        base_url: "http://127.0.0.1:1".into(),
-        model: "m".into(),
-        key: None,
-        max_tokens: None,
-        temperature: None,
-        timeout_ms: 1,
-        is_of_gateway: false,
-        extra_body: None,
-    }
 }
 
 fn provider(name: &str) -> TransportPlan {

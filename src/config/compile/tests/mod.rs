@@ -30,9 +30,9 @@ use crate::domain::digest::sha256_hex;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::method::Method;
 use crate::domain::plan::{
-    AgentKind, AgentPlan, ArgumentValidation, ChainPlan, EraSetting, HealthPlan, LabelSelector, PhasePluginPlan,
-    PipelineBudgets, PipelinePlan, Plan, PluginLimits, RetryPlan, SectionPart, SectionPlan, TransportPlan,
-    UpstreamPlan,
+    AgentKind, AgentPlan, ArgumentValidation, ChainPlan, EraSetting, HealthPlan, LabelSelector, ModelPlan,
+    PhasePluginPlan, PipelineBudgets, PipelinePlan, Plan, PluginLimits, RetryPlan, SectionPart, SectionPlan,
+    TransportPlan, UpstreamPlan,
 };
 use crate::domain::plugin::{Encoding, Mode, Phase, PluginKind, Role, View};
 use crate::domain::ports::{CodeFacts, SyntaxProblem};
@@ -209,6 +209,21 @@ fn pipeline_plan(plan: &mut UpstreamPlan) -> &mut PipelinePlan {
     match &mut plan.transport {
         TransportPlan::Pipeline(pipeline) => pipeline,
         other => panic!("{other:?}"),
+    }
+}
+
+/// Returns a language model of this role.
+fn model(role: &str) -> ModelPlan {
+    ModelPlan {
+        role: role.into(),
+        base_url: "http://127.0.0.1:1".into(),
+        model: "m".into(),
+        key: None,
+        max_tokens: None,
+        temperature: None,
+        timeout_ms: 1,
+        is_of_gateway: false,
+        extra_body: None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::compile::{restrict, restrictions};
-use crate::domain::plan::{ModelPlan, Restrictions, Revoked};
+use crate::domain::plan::{Restrictions, Revoked};
 use crate::domain::reason::Reason;
 
 /// Returns inputs with a gateway that takes everything, and in the namespaces `a` and `b` the plugin `p` of type phase.
@@ -50,6 +50,7 @@ fn shared_upstream(name: &str) -> UpstreamInput {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of pairs of kinds")]
 fn a_mistake_of_one_gives_its_name_to_no_other() {
     type Change = fn(&mut Inputs);
     let add: [(&str, Change, Change); 4] = [
@@ -163,20 +164,6 @@ fn edited(edit: impl FnOnce(&mut Inputs), told: &[&str]) -> [Plan; 2] {
     [first, second]
 }
 
-fn model(role: &str) -> ModelPlan {
-    ModelPlan {
-        role: role.into(),
-        base_url: "http://127.0.0.1:1".into(),
-        model: "m".into(),
-        key: None,
-        max_tokens: None,
-        temperature: None,
-        timeout_ms: 1,
-        is_of_gateway: false,
-        extra_body: None,
-    }
-}
-
 #[test]
 fn an_edit_that_names_what_does_not_exist_leaves_the_last_form_in_force() {
     type Edit = fn(&mut PipelinePlan);
@@ -279,6 +266,7 @@ fn an_invalid_plugin_of_another_namespace_gives_itself_to_nobody_new() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "an object of each kind")]
 fn no_kept_form_is_served_once_the_gateway_takes_its_namespace_no_more() {
     let mut inputs = two_tenants();
     inputs.pipelines.push(pipeline("a/one", "sum", &["p"]));

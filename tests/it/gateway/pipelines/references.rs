@@ -71,3 +71,40 @@ async fn a_tool_stays_while_its_references_are_gone_and_says_so_and_a_mistake_ch
     let listed: Vec<Value> = tools(&gateway).await.into_iter().map(Value::from).collect();
     assert_eq!(listed, ["sum"]);
 }
+
+/// A pipeline of a namespace with the tool `sum`, which says whose it is.
+fn of_tenant(namespace: &str) -> String {
+    let code = format!("export const execute = () => ({{ output: {{ who: '{namespace}' }} }});");
+    let agents = "[{name: a, type: custom, plugin: {name: step}}]";
+    let spec = format!("tool: {{name: sum, description: D.}}, declared: {{startAgent: a, agents: {agents}}}");
+    let objects = plugin("step", &code, "type: phase") + &object("ToolPipeline", &format!("sum-{namespace}"), &spec);
+    objects.replace("metadata: {", &format!("metadata: {{namespace: {namespace}, "))
+}
+
+#[tokio::test]
+async fn a_mistake_of_one_tenant_gives_its_tool_to_no_other() {
+    let folder = Folder::new();
+    folder.write("b.yaml", &of_tenant("b"));
+    let mut gateway = Gateway::start(&folder);
+    let answers = async |gateway: &Gateway, who: &str| {
+        let answer = call(gateway, "sum", &json!({"prompt": "x"})).await;
+        answer["structuredContent"] == json!({"who": who})
+    };
+    until("b has the tool", async || answers(&gateway, "b").await).await;
+    // Another tenant asks for the name, in a file that is read first.
+    folder.write("a.yaml", &of_tenant("a"));
+    until("the conflict is reported", async || {
+        Admin::of(&gateway).get("plan").await["problems"].to_string().contains("NameConflict")
+    })
+    .await;
+    folder.write("b.yaml", &of_tenant("b").replace("startAgent", "startAgnet"));
+    until("the mistake is reported", async || {
+        Admin::of(&gateway).get("plan").await["problems"].to_string().contains("startAgnet")
+    })
+    .await;
+    assert!(answers(&gateway, "b").await, "it keeps its tool");
+    gateway.end();
+    gateway = Gateway::start(&folder);
+    until("b has the tool after a restart", async || answers(&gateway, "b").await).await;
+    assert_eq!(tools(&gateway).await, ["sum"]);
+}
