@@ -1,6 +1,6 @@
 //! The port that checks credentials; see `ports.rs`.
 
-use std::net::IpAddr;
+use core::net::IpAddr;
 use std::sync::Arc;
 
 use async_trait::async_trait;

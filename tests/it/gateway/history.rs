@@ -1,7 +1,6 @@
 //! The history in a database: SQLite, and PostgreSQL where a test runs on both.
 
 use std::io::{BufRead, BufReader, Lines, Write};
-use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::time::Duration;
 
@@ -381,23 +380,4 @@ async fn an_embedded_store_removes_its_oldest_rows_before_it_is_full() {
     assert_eq!(sqlite(&embedded.file, &[newest]), "2", "the newest are kept");
     assert!(embedded.count() > 100);
     assert!(gateway.end().1);
-}
-
-#[test]
-fn a_damaged_file_is_no_store() {
-    let folder = Folder::with(&raw_stdio("raw", Path::new("/dev/null")));
-    let file = folder.path().join("history.db").to_str().unwrap().to_owned();
-    sqlite(
-        &file,
-        &["CREATE TABLE t (a)", "INSERT INTO t VALUES (zeroblob(100000))", "CREATE INDEX i ON t (length(a))"],
-    );
-    let mut bytes = std::fs::read(&file).unwrap();
-    bytes[4096..8192].fill(0x5a);
-    std::fs::write(&file, bytes).unwrap();
-    let output = run(&["run", "-f", folder.path().to_str().unwrap(), "--store", &file, "--listen", "127.0.0.1:0"]);
-    let said = err(&output);
-    assert!(
-        !output.status.success() && said.contains("the file is damaged (") && said.contains("Move it away"),
-        "{said}"
-    );
 }
