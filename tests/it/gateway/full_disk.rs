@@ -1,4 +1,5 @@
-//! The audit trail and the history on a disk that is full, and after a write that fails: the nth one, for several n.
+//! The audit trail and the history on a disk that is full, and after a write that fails: the nth one, for several n;
+//! and a file that is damaged.
 
 use std::io::Write;
 use std::path::Path;
@@ -8,9 +9,9 @@ use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::{Value, json};
 
 use super::audited::{audited, call, of_kind, reached, rows, started, verified};
-use super::harness::{Folder, Gateway};
-use super::history::metric;
-use super::parts::{tools_of, until};
+use super::harness::{Folder, Gateway, run};
+use super::history::{metric, sqlite};
+use super::parts::{raw_stdio, tools_of, until};
 use crate::fixtures::program;
 
 const DROPPED: &str = "hawsepipe_history_dropped_total{store=\"audit\"}";
@@ -198,4 +199,23 @@ async fn a_full_disk_does_what_the_mode_says_and_is_used_again_when_it_has_room(
         SmallDisk::run(&mut shell, &folder, &format!("cp $DISK/audit.db* {}", copy.display())).await;
         check(mode, copy.join("audit.db").to_str().unwrap(), answered, &folder);
     }
+}
+
+#[test]
+fn a_damaged_file_is_no_store() {
+    let folder = Folder::with(&raw_stdio("raw", Path::new("/dev/null")));
+    let file = folder.path().join("history.db").to_str().unwrap().to_owned();
+    sqlite(
+        &file,
+        &["CREATE TABLE t (a)", "INSERT INTO t VALUES (zeroblob(100000))", "CREATE INDEX i ON t (length(a))"],
+    );
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[4096..8192].fill(0x5a);
+    std::fs::write(&file, bytes).unwrap();
+    let output = run(&["run", "-f", folder.path().to_str().unwrap(), "--store", &file, "--listen", "127.0.0.1:0"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && said.contains("the file is damaged (") && said.contains("Move it away"),
+        "{said}"
+    );
 }

@@ -4,6 +4,8 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use super::harness::{Folder, Gateway, SOON, run};
 use super::http::{Http, JSON};
@@ -114,4 +116,34 @@ async fn a_listener_keeps_its_settings_where_it_stays_whatever_its_name_and_none
     let waited = run(&["wait", "--admin", &running.admin()]);
     let said = String::from_utf8(waited.stderr).unwrap();
     assert!(said.contains("AddressUnavailable") && !said.contains("stays"), "{said}");
+}
+
+#[tokio::test]
+async fn a_request_names_one_host_and_one_origin() {
+    let folder = Folder::new();
+    folder.write("manifests.yaml", &yaml(&[raw_server("up", &[])]));
+    let gateway = Gateway::start(&folder);
+    let (mcp, admin) = (gateway.address().to_string(), gateway.admin());
+    for (address, target, headers, status, words) in [
+        (&mcp, format!("http://{mcp}/mcp"), "", 400, ""),
+        (&mcp, "http://evil.example/mcp".into(), "", 403, "names another host"),
+        (&mcp, format!("http://{mcp}@evil.example/mcp"), "", 403, "names another host"),
+        (
+            &mcp,
+            "/mcp".into(),
+            "Origin: http://localhost\r\nOrigin: https://evil.example\r\n",
+            403,
+            "several Origin headers",
+        ),
+        (&admin, format!("http://{admin}/api/v1/status"), "", 200, ""),
+        (&admin, "http://evil.example/api/v1/status".into(), "", 403, "names another host"),
+    ] {
+        let mut stream = TcpStream::connect(address.as_str()).await.unwrap();
+        let head = format!("GET {target} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{headers}\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        tokio::time::timeout(SOON, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
+        let is_as_expected = answer.starts_with(&format!("HTTP/1.1 {status} ")) && answer.contains(words);
+        assert!(is_as_expected, "{target} {headers}: {answer:.500}");
+    }
 }
