@@ -82,7 +82,8 @@ pub async fn run(options: &Options) -> Result<Outcome> {
         json!({"name": format!("rule-{at}"), "effect": "Allow", "when": when})
     });
     let of_others = json!({"name": "others", "effect": "Allow", "when": "'staff' in identity.groups"});
-    let rules = json!({"rules": [of_others].into_iter().chain(rules).collect::<Vec<_>>()});
+    let rules: Vec<_> = [of_others].into_iter().chain(rules).collect();
+    let rules = json!({"rules": rules});
     let (ruled, plain) = (start("ruled.yaml", Some(&rules)).await?, start("plain.yaml", None).await?);
     let mut aims = lists(&ruled, &clients(0)?).await?;
     let (mut beside_plain, mut beside_ruled) = (Vec::new(), Vec::new());
