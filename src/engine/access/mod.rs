@@ -9,6 +9,7 @@ mod other_replicas;
 mod permitted;
 pub(crate) mod principals;
 pub mod refusals;
+mod refused;
 mod replica;
 pub mod seal;
 pub mod sealed_id;

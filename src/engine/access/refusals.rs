@@ -1,15 +1,13 @@
 //! Counts the credentials that were refused, by kinds, for operators.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::domain::digest::sha256_hex;
-use crate::domain::refusal::{Fault, RefusalKind, TokenFacts, TokenValues};
-use crate::engine::Engine;
+use crate::domain::refusal::{RefusalKind, TokenFacts, TokenValues};
 
 /// The maximum number of kinds.
 const MAX_KINDS: usize = 1000;
@@ -103,27 +101,6 @@ impl Refusals {
     }
 }
 
-impl Engine {
-    /// Counts a credential that a listener has refused, and logs it: once a minute for each kind, else only with the level debug.
-    pub fn refuse_credential(&self, listener: &str, (fault, why): (Fault, &str), facts: TokenFacts, address: IpAddr) {
-        self.metrics.access.refused(listener, fault.as_str());
-        let kind = RefusalKind::new(listener, fault, &facts, address);
-        let RefusalKind { issuer, audience, address, .. } = kind.clone();
-        let (reason, is_due) = (fault.as_str(), self.state.refusals.add(kind, facts, self.clock.unix_millis()));
-        // Clients begin without credentials to find out what is accepted.
-        if is_due && fault != Fault::NoCredentials {
-            tracing::info!(listener, reason, issuer, audience, %address, "a credential is refused: {why}");
-        } else {
-            tracing::debug!(listener, reason, issuer, audience, %address, "a credential is refused: {why}");
-        }
-    }
-
-    /// The credentials that were refused.
-    pub fn refusals(&self) -> &Refusals {
-        &self.state.refusals
-    }
-}
-
 fn view(kind: &RefusalKind, refused: &Refused) -> RefusalView {
     let RefusalKind { listener, fault, issuer, audience, address } = kind;
     let Refused { count, first, last, facts: TokenFacts { found, accepted }, .. } = refused;
@@ -134,7 +111,7 @@ fn view(kind: &RefusalKind, refused: &Refused) -> RefusalView {
         reason: fault.as_str(),
         issuer: issuer.clone(),
         audience: audience.clone(),
-        address: address.to_string(),
+        address: address.clone(),
         count: *count,
         first: *first,
         last: *last,
@@ -146,11 +123,12 @@ fn view(kind: &RefusalKind, refused: &Refused) -> RefusalView {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::refusal::Fault;
 
     fn kind(issuer: &str) -> RefusalKind {
         let found = TokenValues { iss: vec![issuer.to_owned()], ..TokenValues::default() };
         let facts = TokenFacts { found, ..TokenFacts::default() };
-        RefusalKind::new("http", Fault::UnknownIssuer, &facts, [10, 0, 0, 1].into())
+        RefusalKind::new("http", Fault::UnknownIssuer, &facts, "10.0.0.1".to_owned())
     }
 
     #[test]
@@ -160,7 +138,9 @@ mod tests {
         for now in 1..=3 {
             add("often", now);
         }
-        (0..3 * MAX_KINDS).for_each(|n| drop(add(&format!("i{n}"), 10 + n as u64)));
+        (0..3 * MAX_KINDS).for_each(|n| {
+            add(&format!("i{n}"), 10 + n as u64);
+        });
         let all = refusals.list();
         assert_eq!(all.len(), MAX_KINDS);
         let often = all.iter().find(|view| view.issuer == "often").unwrap();

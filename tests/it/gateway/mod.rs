@@ -3,6 +3,7 @@
 mod answers;
 mod asked;
 mod audited;
+mod audited_ends;
 mod awkward;
 mod bytes;
 mod callbacks;
