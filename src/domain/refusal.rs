@@ -1,11 +1,7 @@
 //! Refused credentials, as operators see them. Nothing here has a token or a key.
 
-use core::net::IpAddr;
-
 use serde::Serialize;
 use serde_json::Value;
-
-use super::network::network;
 
 /// The maximum length of a text of a token, in characters.
 const MAX_TEXT: usize = 256;
@@ -131,14 +127,14 @@ pub struct RefusalKind {
     /// The audiences that the token names, separated by spaces.
     pub audience: String,
     /// The address of the client, or its network of IPv6.
-    pub address: IpAddr,
+    pub address: String,
 }
 
 impl RefusalKind {
     /// Returns the kind of a refusal with these facts.
-    pub fn new(listener: &str, fault: Fault, facts: &TokenFacts, address: IpAddr) -> Self {
+    pub fn new(listener: &str, fault: Fault, facts: &TokenFacts, address: String) -> Self {
         let audience = facts.found.aud.join(" ").chars().take(MAX_TEXT).collect();
         let issuer = facts.found.iss.first().cloned().unwrap_or_default();
-        Self { listener: listener.to_owned(), fault, issuer, audience, address: network(address) }
+        Self { listener: listener.to_owned(), fault, issuer, audience, address }
     }
 }

@@ -126,16 +126,6 @@ pub(super) fn require(
     }
 }
 
-/// Warns of a gateway that cannot store the rows which it requires.
-pub(super) fn check_audit(gateway: &GatewayPlan, problems: &mut Vec<Problem>) {
-    if gateway.audit == AuditMode::Required && gateway.history.store.is_none() {
-        let message = "Required needs a store, and spec.history.store is not set: every call is refused, unless the gateway is \
-                       started with --store";
-        let object = super::id(Kind::MCPGateway, &gateway.key);
-        problems.push(Problem::warning(Reason::AuditUnavailable, object, "spec.audit.mode", message));
-    }
-}
-
 fn why_not_in_force(chains: &[ChainPlan], plugins: &Plugins<'_>, key: &ObjectKey) -> Option<&'static str> {
     let Some(chain) = chains.iter().find(|c| c.key == *key) else {
         return Some("it does not exist, or it does not name this gateway");

@@ -6,6 +6,7 @@
 //! latter also applies to a plugin that was deleted or is no longer shared.
 
 mod access;
+mod audit;
 mod bounds;
 mod by_name;
 mod chains;
@@ -117,7 +118,7 @@ pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<P
     }
     problems.extend(found);
     gateway::require(&mut gateway, &chains, &plugins, &mut problems);
-    gateway::check_audit(&gateway, &mut problems);
+    audit::check(&gateway, &mut problems);
     let plan = Plan {
         format_version: FORMAT_VERSION,
         revision: String::new(),

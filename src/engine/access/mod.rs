@@ -9,7 +9,7 @@ mod other_replicas;
 mod permitted;
 pub(crate) mod principals;
 pub mod refusals;
-mod refused_credential;
+mod refused;
 mod replica;
 pub mod seal;
 pub mod sealed_id;

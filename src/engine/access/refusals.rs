@@ -111,7 +111,7 @@ fn view(kind: &RefusalKind, refused: &Refused) -> RefusalView {
         reason: fault.as_str(),
         issuer: issuer.clone(),
         audience: audience.clone(),
-        address: address.to_string(),
+        address: address.clone(),
         count: *count,
         first: *first,
         last: *last,
@@ -128,7 +128,7 @@ mod tests {
     fn kind(issuer: &str) -> RefusalKind {
         let found = TokenValues { iss: vec![issuer.to_owned()], ..TokenValues::default() };
         let facts = TokenFacts { found, ..TokenFacts::default() };
-        RefusalKind::new("http", Fault::UnknownIssuer, &facts, [10, 0, 0, 1].into())
+        RefusalKind::new("http", Fault::UnknownIssuer, &facts, "10.0.0.1".to_owned())
     }
 
     #[test]
@@ -138,7 +138,9 @@ mod tests {
         for now in 1..=3 {
             add("often", now);
         }
-        (0..3 * MAX_KINDS).for_each(|n| drop(add(&format!("i{n}"), 10 + n as u64)));
+        (0..3 * MAX_KINDS).for_each(|n| {
+            add(&format!("i{n}"), 10 + n as u64);
+        });
         let all = refusals.list();
         assert_eq!(all.len(), MAX_KINDS);
         let often = all.iter().find(|view| view.issuer == "often").unwrap();

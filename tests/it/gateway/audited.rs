@@ -1,8 +1,6 @@
 //! The audit trail: `audit.mode`, its chain of hashes, and kills of a gateway under load.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -18,7 +16,6 @@ use super::history::{Postgres, err, out, sqlite};
 use super::http::{Http, call_body, call_headers};
 use super::outcomes::seen::list;
 use super::parts::{chain, object, plugin, raw_stdio, tools_of, until};
-use crate::fixtures::python;
 
 /// A server that logs the calls it gets, and a Guard that denies what has a word in it.
 pub(super) fn audited(folder: &Folder, mode: &str) -> String {
@@ -230,66 +227,6 @@ async fn a_database_that_is_down_and_back() {
     }
 }
 
-/// A client leaves while the end row of its call waits for a store that is locked: the call has one end, and it says who called
-/// what. So does the end of a call that a rule denied before it was sent.
-#[tokio::test]
-async fn a_client_that_leaves_while_its_last_row_waits_leaves_one_end() {
-    let folder = Folder::new();
-    let store = folder.path().join("audit.db");
-    let store = store.to_str().unwrap();
-    let slow = "export default async ({ rawContent }) => {
-      await new Promise((done) => setTimeout(done, 1000));
-      return { text: rawContent, continue: true };
-    };";
-    let rules = "authentication: {anonymous: {}}, audit: {mode: Required}, authorization: {default: Allow, rules: [\
-        {name: no-secrets, effect: Deny, when: 'has(call.arguments.secret)'}]}";
-    let manifests = object("MCPGateway", "main", rules)
-        + &raw_stdio("raw", &folder.path().join("log"))
-        + &plugin("slow", slow, "")
-        + &chain("answers", "Response", &["raw"], &["slow"]);
-    folder.write("manifests.yaml", &manifests);
-    let gateway = Gateway::start_with(&folder, &["--store", store]);
-    tools_of(&gateway, &["raw"]).await;
-    let url = gateway.url();
-    let calling = tokio::spawn(async move {
-        let body = call_body("raw__args", "{}", &json!({}));
-        Http::new().try_send(Method::POST, &url, &call_headers("raw__args"), body).await.map(drop)
-    });
-    until("the call is sent", async || of_kind(&rows(store), "begin").len() == 1).await;
-    let lock = "import sqlite3, sys
-database = sqlite3.connect(sys.argv[1], isolation_level=None)
-database.execute('BEGIN IMMEDIATE')
-print('locked', flush=True)
-sys.stdin.read()";
-    let mut locked =
-        Command::new(python()).args(["-c", lock, store]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut said = String::new();
-    BufReader::new(locked.stdout.take().unwrap()).read_line(&mut said).unwrap();
-    assert_eq!(said, "locked\n");
-    // The end row is queued once the plugin has answered.
-    tokio::time::sleep(Duration::from_millis(1300)).await;
-    assert!(!calling.is_finished(), "its row waits");
-    calling.abort();
-    tokio::time::sleep(Duration::from_millis(200)).await;
-    drop(locked.stdin.take());
-    assert!(locked.wait().unwrap().success());
-    let result = call(&gateway, json!({"secret": 1})).await;
-    assert_eq!(result["isError"], true, "{result}");
-    gateway.end();
-    let rows: Vec<_> = rows(store).into_iter().map(|mut row| row["row"].take()).collect();
-    let kinds: Vec<_> = rows.iter().map(|row| (row["kind"].as_str().unwrap(), row["outcome"].as_str())).collect();
-    assert_eq!(kinds, [("begin", None), ("end", Some("ok")), ("end", Some("denied"))], "{rows:?}");
-    assert_eq!(rows[0]["requestId"], rows[1]["requestId"]);
-    assert_eq!((&rows[2]["rule"], &rows[2]["reason"]), (&json!("no-secrets"), &json!("NotAuthorized")));
-    for row in &rows {
-        let named = ["principal", "method", "upstream", "tool"].map(|member| row[member].as_str().unwrap());
-        assert_eq!(named, ["anonymous", "tools/call", "raw", "args"], "{row}");
-        assert_eq!(row["user"], json!({"method": "anonymous"}), "{row}");
-    }
-    assert!(verified(store, &[]).0);
-}
-
-/// What operators do by the admin API is in the trail, and can be exported alone.
 #[tokio::test]
 async fn required_without_a_store_refuses_every_call() {
     let folder = Folder::new();

@@ -276,17 +276,17 @@ async fn migrations_down_and_up_keep_rows() {
         };
         let up = "up 001_calls\nup 002_executions\nup 003_sources\nup 004_plugin_store\nup 005_audit\nup 006_registry\n\
              up 007_sources_fetched_at\n";
-        assert_eq!(migrate(&[]), format!("{up}up 010_source_type_field\n"));
+        assert_eq!(migrate(&[]), format!("{up}up 010_source_type_field\nup 011_user\n"));
         sql(
             "INSERT INTO sources (id, url, source_type, source_metadata) VALUES ('1', 'https://a', 'custom', '{\"a\": 1}')",
         );
         sql(
             "INSERT INTO plugin_store (plugin, tenant, key, value, version, size, updated_at) VALUES ('p','t','k','v',1,1,1)",
         );
-        assert_eq!(migrate(&["--to", "9"]), "down 010_source_type_field\n");
+        assert_eq!(migrate(&["--to", "9"]), "down 011_user\ndown 010_source_type_field\n");
         sql("INSERT INTO sources (id, url) VALUES ('2', 'https://b')");
         // The gateway of an earlier version works with the tables of a later one, as this one with those of version 9.
-        assert_eq!(migrate(&[]), "up 010_source_type_field\n");
+        assert_eq!(migrate(&[]), "up 010_source_type_field\nup 011_user\n");
         assert_eq!(migrate(&[]), "nothing to do\n");
         assert_eq!(sql("SELECT id, url, source_type FROM sources ORDER BY id"), "1|https://a|web,2|https://b|web");
         assert_eq!(sql("SELECT value FROM plugin_store"), "v");
@@ -300,7 +300,7 @@ async fn a_gateway_writes_and_reads_tables_that_have_a_later_version() {
     let file = folder.path().join("history.db");
     let file = file.to_str().unwrap();
     assert!(run(&["store", "migrate", "--store", file]).status.success());
-    let later = "INSERT INTO hawsepipe_migrations (version, name) VALUES (11, '011_later')";
+    let later = "INSERT INTO hawsepipe_migrations (version, name) VALUES (99, '099_later')";
     sqlite(file, &["ALTER TABLE calls ADD COLUMN later TEXT NOT NULL DEFAULT 'x'", later]);
     let gateway = Gateway::start_with(&folder, &["--store", file]);
     tools_of(&gateway, &["raw"]).await;

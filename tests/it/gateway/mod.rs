@@ -3,7 +3,7 @@
 mod answers;
 mod asked;
 mod audited;
-mod audited_admin;
+mod audited_ends;
 mod awkward;
 mod bytes;
 mod callbacks;

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::asked::{Asking, answer, call_with};
+use super::asked::{answer, call_with};
 use super::harness::{Folder, Gateway, run};
 use super::http::Http;
 use super::identity::issuer::{KeyServer, SigningKey};
