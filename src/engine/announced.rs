@@ -1,5 +1,7 @@
 //! What the servers of an endpoint announce, for the clients that connect to it.
 
+use std::sync::Arc;
+
 use super::Engine;
 use super::request::Endpoint;
 use crate::domain::announcement::{Announcement, LegacyTasks};
@@ -12,7 +14,7 @@ impl Engine {
     /// all upstreams their extensions together. First waits until upstreams that were never contacted have been tried once,
     /// for at most the list timeout, because a client may ask only once.
     /// Clients to which the rules show nothing of an upstream are not told what its server says.
-    pub async fn announcement(&self, endpoint: Endpoint<'_>, client: &Identity) -> Announcement {
+    pub async fn announcement(&self, endpoint: Endpoint<'_>, client: &Arc<Identity>) -> Announcement {
         self.wait_for_lists(&self.snapshot(), &endpoint, ItemKind::Tool).await;
         let snapshot = self.snapshot();
         let serves = |name: &str| match endpoint {
@@ -21,7 +23,7 @@ impl Engine {
         };
         let plans = snapshot.linked.upstreams.iter().map(|upstream| &upstream.target.plan).enumerate();
         let served = plans.filter(|(_, plan)| plan.enabled && serves(&plan.key.name));
-        let visible = snapshot.shown_upstreams(client);
+        let visible = snapshot.shown_upstreams(client).await;
         let shown = served.filter(|(at, _)| visible.as_ref().is_none_or(|visible| visible.contains(at)));
         let facts = shown.filter_map(|(_, plan)| self.state.facts(&plan.key));
         let mut said: Vec<_> = facts.map(|facts| facts.announcement).collect();

@@ -52,7 +52,8 @@ impl Engine {
         let upstream = endpoint.upstream(&snapshot);
         let visible = snapshot.bound_section(place.as_ref()).map(|section| section.index());
         let has_own = endpoint.lists_own_tools(&snapshot, kind);
-        let permitted = if has_own { None } else { snapshot.permitted(caller, kind) };
+        let client = (&caller.identity, &*caller.session);
+        let permitted = if has_own { None } else { snapshot.permitted_in_turn(client, kind).await };
         let is_shown = |route: &Route| {
             visible.is_none_or(|visible| visible == route.upstream)
                 && permitted.as_ref().is_none_or(|permitted| permitted.has(route))

@@ -32,6 +32,27 @@ impl Snapshot {
         }))
     }
 
+    /// Like [`Self::permitted`], for a client with this identity and the id of its session. What is not known yet is decided on a
+    /// thread that serves no calls, one set after another: it can take as long as many calls.
+    pub(crate) async fn permitted_in_turn(
+        self: &Arc<Self>,
+        (identity, session): (&Arc<Identity>, &str),
+        kind: ItemKind,
+    ) -> Option<Arc<PermittedItems>> {
+        let key = (kind, self.linked.rules.as_ref()?.digest_of(identity, session));
+        if let Some(known) = self.permitted.get(&key) {
+            return Some(known);
+        }
+        let turn = self.permitted.turn().await;
+        let (snapshot, identity, session) = (Arc::clone(self), Arc::clone(identity), session.to_owned());
+        let decided = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            snapshot.permitted_to((&identity, &session), kind)
+        });
+        // If it panics, the client sees nothing.
+        Some(decided.await.ok().flatten().unwrap_or_else(|| Arc::new(PermittedItems::new(0, &[]))))
+    }
+
     /// Whether a client may see an item.
     pub(crate) fn may_see(&self, caller: &Caller, route: &Route) -> bool {
         self.shows((&caller.identity, &caller.session), route)
@@ -44,10 +65,12 @@ impl Snapshot {
     }
 
     /// Returns the indexes of the upstreams of which a client may see any item; `None` if there are no rules.
-    pub(crate) fn shown_upstreams(&self, client: &Identity) -> Option<BTreeSet<usize>> {
-        self.linked.rules.as_ref()?;
-        let permitted = ItemKind::ALL.map(|kind| self.permitted_to((client, ""), kind));
-        let is_shown = |route: &&Arc<Route>| permitted.iter().flatten().any(|permitted| permitted.has(route));
+    pub(crate) async fn shown_upstreams(self: &Arc<Self>, client: &Arc<Identity>) -> Option<BTreeSet<usize>> {
+        let mut permitted = Vec::new();
+        for kind in ItemKind::ALL {
+            permitted.push(self.permitted_in_turn((client, ""), kind).await?);
+        }
+        let is_shown = |route: &&Arc<Route>| permitted.iter().any(|permitted| permitted.has(route));
         Some(self.routes.all().iter().filter(is_shown).map(|route| route.upstream).collect())
     }
 

@@ -127,7 +127,8 @@ impl Engine {
             return self.refused(request.kind, Denial::refused(None, &refusal));
         }
         let is_visible = |upstream: usize| section.as_ref().is_none_or(|section| section.sees(upstream));
-        let permitted = snapshot.permitted(request.caller, ItemKind::Tool);
+        let client = (&request.caller.identity, &*request.caller.session);
+        let permitted = snapshot.permitted_in_turn(client, ItemKind::Tool).await;
         let may_see = |route: &Route| permitted.as_ref().is_none_or(|permitted| permitted.has(route));
         let may_call = |route: &Route| {
             is_visible(route.upstream) && may_see(route) && self.may_call(&snapshot, request.caller, route)

@@ -4,6 +4,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::sync::OwnedMutexGuard;
+
 use crate::domain::digest::revision;
 use crate::domain::item::ItemKind;
 use crate::domain::route::Route;
@@ -41,11 +43,15 @@ const MAX_BYTES: usize = 4 << 20;
 const BESIDE_ROUTES: usize = 256;
 
 /// The kind of items, and the digest of what the rules read of a client.
-type SetKey = (ItemKind, String);
+pub(crate) type SetKey = (ItemKind, String);
 
 /// The sets of items that clients of a snapshot may see. The oldest goes if there are too many.
 #[derive(Default)]
-pub(crate) struct PermittedSets(Mutex<Sets>);
+pub(crate) struct PermittedSets {
+    sets: Mutex<Sets>,
+    /// Who holds it decides on a set that is not known yet.
+    turn: Arc<tokio::sync::Mutex<()>>,
+}
 
 #[derive(Default)]
 struct Sets {
@@ -55,14 +61,23 @@ struct Sets {
 }
 
 impl PermittedSets {
+    /// Returns the set with this key, if it is known.
+    pub(crate) fn get(&self, key: &SetKey) -> Option<Arc<PermittedItems>> {
+        self.sets.lock().unwrap_or_else(PoisonError::into_inner).by_key.get(key).cloned()
+    }
+
+    /// Waits until no other set is being decided.
+    pub(crate) async fn turn(&self) -> OwnedMutexGuard<()> {
+        Arc::clone(&self.turn).lock_owned().await
+    }
+
     /// Returns the set with this key, which is made if it is not known.
     pub(crate) fn get_or_make(&self, key: SetKey, make: impl FnOnce() -> PermittedItems) -> Arc<PermittedItems> {
-        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = lock().by_key.get(&key) {
-            return Arc::clone(known);
+        if let Some(known) = self.get(&key) {
+            return known;
         }
         let made = Arc::new(make());
-        let Sets { by_key, oldest, bytes } = &mut *lock();
+        let Sets { by_key, oldest, bytes } = &mut *self.sets.lock().unwrap_or_else(PoisonError::into_inner);
         let has_room = |count: usize, bytes: usize| count < MAX_SETS && bytes + made.bytes() <= MAX_BYTES;
         while !has_room(by_key.len(), *bytes) {
             let Some(gone) = oldest.pop_front().and_then(|key| by_key.remove(&key)) else { return made };
@@ -100,7 +115,7 @@ mod tests {
         let large = MAX_BYTES / 4 * 8;
         (2000..2008).for_each(|client| drop(get(client, large)));
         let held = || {
-            let sets = sets.0.lock().unwrap();
+            let sets = sets.sets.lock().unwrap();
             assert_eq!(sets.bytes, sets.by_key.values().map(|set| set.bytes()).sum::<usize>());
             assert_eq!(sets.by_key.len(), sets.oldest.len());
             (sets.by_key.len(), sets.bytes)

@@ -228,10 +228,12 @@ async fn a_list_is_decided_once_for_clients_of_which_the_rules_read_the_same() {
     // Returns the tools of a client, and how many parts of conditions were evaluated.
     let list = async |client: &Caller| {
         let before = evaluations();
+        engine.snapshot().permitted(client, ItemKind::Tool);
+        let evaluated = evaluations() - before;
         let page = engine.list_for(client, Endpoint::All, ItemKind::Tool, None, None).await.unwrap();
         let tools: Vec<Value> = serde_json::from_str(page.items.get()).unwrap();
         let names = tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
-        (names.join(" "), evaluations() - before)
+        (names.join(" "), evaluated)
     };
     let (ann, eve) = (client("ann", 700), client("eve", 700));
     assert_eq!(list(&ann).await, ("up__tool-58 up__tool-59".to_owned(), 60 + 301 + 300));
@@ -240,10 +242,13 @@ async fn a_list_is_decided_once_for_clients_of_which_the_rules_read_the_same() {
     }
     assert_eq!(list(&client("ann", 1)).await, ("up__tool-58".to_owned(), 60 + 301));
     assert_eq!(list(&ann).await.1, 0);
-    // The announcement and the search need the same.
-    let before = evaluations();
-    engine.announcement(Endpoint::All, &ann.identity).await;
-    assert_eq!(evaluations() - before, 0);
+    // What a list, the announcement or a search has decided is known to the others.
+    let new = client("new", 2);
+    let listed = engine.list_for(&new, Endpoint::All, ItemKind::Tool, None, None).await.unwrap();
+    assert!(listed.items.get().contains("tool-59") && list(&new).await.1 == 0);
+    let other = client("other", 3);
+    engine.announcement(Endpoint::All, &other.identity).await;
+    assert_eq!(list(&other).await.1, 0);
     put_rules(&mut inputs, true, &["Deny tool.upstreamName != 'tool-7'"]);
     apply(&engine, &inputs).await;
     assert_eq!(list(&ann).await, ("up__tool-7".to_owned(), 301));
