@@ -21,7 +21,7 @@ use crate::domain::plan::Plan;
 use crate::domain::ports::{Authenticate, Credential, Secrets, Unproved};
 use crate::engine::plan::api_keys::methods;
 use crate::engine::views::asked_access::AskedCall;
-use crate::engine::views::explain::explain_plan;
+use crate::engine::views::explain::{Explanation, explain_plan};
 use crate::identity::Tokens;
 use crate::source::CompiledManifests;
 
@@ -89,25 +89,32 @@ async fn check(args: AuthCheckArgs) -> anyhow::Result<ExitCode> {
     let named = [("groups", groups), ("scopes", scopes)].into_iter().filter(|(_, names)| !names.is_empty());
     lines.extend(named.map(|(name, names)| format!("  {name}: {}", names.join(", "))));
     lines.extend(claims.iter().map(|(name, value)| format!("  claim {name}: {value}")));
-    let mut code = ExitCode::SUCCESS;
-    if let Some(tool) = &args.tool {
-        let call = AskedCall::read(args.arguments.clone(), args.annotations.as_deref()).map_err(anyhow::Error::msg)?;
-        let asked = Some(call.by(&identity));
-        let explained = explain_plan(plan, &problems, &secrets, tool, Method::CallTool, asked);
-        let explained = explained.map_err(anyhow::Error::msg)?;
-        let allowed = explained.access.as_ref().map_or(Some(true), |access| access.allowed);
-        code = access_code(explained.withheld.is_some(), allowed);
-        checked["tool"] = json!(explained.tool);
-        checked["withheld"] = json!(explained.withheld);
-        checked["access"] = json!(explained.access);
-        lines.extend(explained.withheld.map(|why| format!("clients do not get {tool}: {why}")));
-        lines.extend(match explained.access {
-            Some(explained) => access(&json!(explained)),
-            None => vec!["allowed: the gateway has no rules".to_owned()],
-        });
-    }
+    let Some(tool) = &args.tool else {
+        print(args.output, &checked, &lines)?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let call = AskedCall::read(args.arguments.clone(), args.annotations.as_deref()).map_err(anyhow::Error::msg)?;
+    let asked = Some(call.by(&identity));
+    let explained =
+        explain_plan(plan, &problems, &secrets, tool, Method::CallTool, asked).map_err(anyhow::Error::msg)?;
+    let code = add_explained(tool, explained, &mut checked, &mut lines);
     print(args.output, &checked, &lines)?;
     Ok(code)
+}
+
+/// Adds what the rules mean for a call of the tool to the output, as JSON and as text. Returns the exit code.
+fn add_explained(tool: &str, explained: Explanation, checked: &mut Value, lines: &mut Vec<String>) -> ExitCode {
+    let allowed = explained.access.as_ref().map_or(Some(true), |access| access.allowed);
+    let code = access_code(explained.withheld.is_some(), allowed);
+    checked["tool"] = json!(explained.tool);
+    checked["withheld"] = json!(explained.withheld);
+    checked["access"] = json!(explained.access);
+    lines.extend(explained.withheld.map(|why| format!("clients do not get {tool}: {why}")));
+    lines.extend(match explained.access {
+        Some(explained) => access(&json!(explained)),
+        None => vec!["allowed: the gateway has no rules".to_owned()],
+    });
+    code
 }
 
 /// Returns a credential of the command line, or of the standard input for `-`.

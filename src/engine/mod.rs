@@ -2,8 +2,9 @@
 //! implementations of the traits in `domain::ports`.
 //!
 //! A call uses one [`Snapshot`] from its start to its end. The only exception is a call that has to wait for its
-//! upstream, its Guards or the check of its arguments before anything is sent: it continues with the newest snapshot. [`state`]
-//! holds what outlives a snapshot: tool lists, health, sessions, calls in flight.
+//! upstream, its Guards or the check of its arguments before anything is sent: it continues with the newest snapshot. After each
+//! later wait, the call is checked against the newest one (`calls/recheck.rs`). [`state`] holds what outlives a snapshot: tool
+//! lists, health, sessions, calls in flight.
 
 pub mod access;
 mod announced;

@@ -210,9 +210,7 @@ impl Server {
                 // The time is not the call's.
                 deadline += log_level::report(&lease, call, Arc::ptr_eq(&slot, &self.slot)).await;
             }
-            if client.is_some_and(|client| !client.may_be_sent()) {
-                return Err(UpstreamError::Cancelled);
-            }
+            check_client(client)?;
             let heard = lease.heard();
             match lease.ask(request, to, deadline.saturating_duration_since(Instant::now())).await {
                 Ok(answer) => return Ok((answer, lease)),
@@ -368,4 +366,9 @@ impl Server {
 fn check_asked(request: &McpRequest<'_>, lease: &ConnectionUse) -> Result<(), UpstreamError> {
     let is_asked = !request.answers_a_result() || lease.facts().era == Era::Modern;
     is_asked.then_some(()).ok_or(UpstreamError::NeverAsked)
+}
+
+/// Checks whether the client of a call still lets it be sent.
+fn check_client(client: Option<&dyn ToClient>) -> Result<(), UpstreamError> {
+    client.is_none_or(|client| client.may_be_sent()).then_some(()).ok_or(UpstreamError::Cancelled)
 }

@@ -192,8 +192,7 @@ async fn serve(gate: &Arc<ListenerContext>, mut request: Request) -> Response {
         (None, None) => return refuse(StatusCode::NOT_FOUND, format!("MCP is spoken at {}", listener.path)),
         (None, Some(endpoint)) => endpoint,
     };
-    let sent = (request.headers(), request.uri().query());
-    let address = peer_address(request.extensions());
+    let (sent, address) = ((request.headers(), request.uri().query()), peer_address(request.extensions()));
     let identity = match request.extensions().get().map(SentRequest::identity) {
         // The replica that forwards the request has checked who sent it.
         Some(identity) => Arc::new(identity),

@@ -76,16 +76,11 @@ async fn receive(
         Err(BodyError::NoRoom(_)) => return Err(Box::new(RpcResponse::no_room("null").into_response())),
         Err(error) => return refused(error.status(), refusal(error)),
     };
-    if let Some(sent) = sent
-        && !take_sent(gate, sent, &mut body, &mut requester)
-    {
+    if sent.is_some_and(|sent| !take_sent(gate, sent, &mut body, &mut requester)) {
         return refused(StatusCode::FORBIDDEN, "this is not the body that a replica of this gateway forwarded");
     }
     let is_modern = mean_modern_era(&head.headers);
-    if is_modern && let Some(response) = forward_to_parked(gate, &endpoint, &head.headers, &requester, &body).await {
-        return Err(Box::new(response));
-    }
-    if let Some(response) = forward_to_task(gate, &endpoint, &head.headers, &requester, &body).await {
+    if let Some(response) = forward(gate, &endpoint, &head.headers, &requester, &body).await {
         return Err(Box::new(response));
     }
     let exchange = Arc::new(Exchange::new(budget, &account, accept.events));
@@ -104,6 +99,22 @@ async fn receive(
         _reservation: reservation,
     };
     Ok((post, exchange))
+}
+
+/// Forwards a message to the replica that has the call or the task which it is about; `None` if none has it.
+async fn forward(
+    gate: &Arc<ListenerContext>,
+    endpoint: &PathEndpoint,
+    headers: &HeaderMap,
+    requester: &Requester,
+    body: &Bytes,
+) -> Option<Response> {
+    if mean_modern_era(headers)
+        && let Some(response) = forward_to_parked(gate, endpoint, headers, requester, body).await
+    {
+        return Some(response);
+    }
+    forward_to_task(gate, endpoint, headers, requester, body).await
 }
 
 /// Checks that this is the body which another replica sent, and takes the identity of the client off its end, if it has one.

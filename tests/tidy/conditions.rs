@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use super::{names, rust};
 
-/// Where conditions get their reasons. Reasons of refusals that a gateway passes on are in the last two.
-const SOURCES: [&str; 4] = [
+/// Where conditions get their reasons. Reasons of refusals that a gateway passes on are in the last three.
+const SOURCES: [&str; 5] = [
     "src/controller/status/",
     "src/controller/apply/fault.rs",
     "src/controller/compiled.rs",
+    "src/config/compile/audit.rs",
     "src/config/compile/gateway.rs",
 ];
 /// The reason of everything that is `Unknown`, which has no row of its own.

@@ -101,6 +101,7 @@ fn a_rule_that_reads_arguments_shows_a_tool_only_if_its_other_parts_may_hold() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of forms")]
 fn a_rule_holds_for_each_form_of_a_uri() {
     const FORMS: [&str; 8] = [
         "file:///pub/secret",

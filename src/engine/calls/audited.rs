@@ -45,7 +45,8 @@ impl Engine {
     /// Adds a row for the end of a call. If the mode is Required and the row is not stored, returns an end without the
     /// answer.
     pub(super) async fn audit_end(&self, mut end: CallEnd, kind: ItemKind, recorder: &mut CallRecorder) -> CallEnd {
-        recorder.record().rule = end.cause.rule.take();
+        let cause = end.cause.take().map(|cause| *cause).unwrap_or_default();
+        recorder.record().rule = cause.rule;
         let mode = self.audit_mode();
         let is_unaudited = end.reason.as_deref() == Some(Reason::AuditUnavailable.as_str());
         if mode == AuditMode::Off || is_unaudited {
@@ -56,7 +57,7 @@ impl Engine {
             Reply::Result(_) => (RpcOutcome::Result, Some(end.outcome != CallOutcome::Ok)),
             Reply::Error(_) | Reply::UpstreamError(_) => (RpcOutcome::Error, None),
         };
-        let row = self.audit_row(end.outcome, end.reason.as_deref(), end.cause.upstream.take(), recorder);
+        let row = self.audit_row(end.outcome, end.reason.as_deref(), cause.upstream, recorder);
         let stored = self.audit(mode, AuditRow::End(AuditEnd { rpc: Some(rpc), is_error, ..row }));
         // The row is queued: it is the only end, also if the call is dropped while it waits.
         recorder.audit = AuditState::Ended;

@@ -17,7 +17,7 @@ use super::find::LookupTarget;
 use super::meta::CallMeta;
 use super::outcome::{CallEnd, Denial};
 use super::own_tool::{NamedCall, own_tool};
-use super::recheck::Effect;
+use super::recheck::{Effect, NewGuards};
 use super::recorder::CallRecorder;
 use super::routed_call::Routed;
 use super::spans;
@@ -215,6 +215,19 @@ impl Engine {
             Ok(new) => new,
             Err(end) => return end,
         };
+        self.end_answered(call, (client, context), (answered, facts), (&sent, new), recorder).await
+    }
+
+    /// Returns the end of a call that its upstream has answered: the answer after the response chains, or what the server asks the
+    /// client. `new` are the entries that came into force since the call began.
+    async fn end_answered(
+        self: &Arc<Self>,
+        call: &Routed<'_>,
+        (client, context): (&AskedClient<'_>, CallContext<'_>),
+        (answered, facts): (ServerAnswer, ResultFacts),
+        (sent, new): (&OutMembers, NewGuards),
+        recorder: &mut CallRecorder,
+    ) -> CallEnd {
         if let Some(end) = self.unclear(call, &answered, facts) {
             return end;
         }
@@ -239,7 +252,7 @@ impl Engine {
             answered.answer = without_members(answered.answer, &MODERN_OF_RESOURCES);
         }
         let can_be_other = era == Era::Modern || !call.item.response.is_empty() || !new.response.is_empty();
-        let end = self.run_response_chains(call, context, (answered, facts), (Some(&sent), new), recorder).await;
+        let end = self.run_response_chains(call, context, (answered, facts), (Some(sent), new), recorder).await;
         for_client(call, can_be_other, end)
     }
 

@@ -2,7 +2,7 @@
 
 use crate::domain::plan::RulePlan;
 
-/// Who ended a call before it was sent.
+/// Who ended a call before it was sent. In a box, because few ends have one.
 #[derive(Default)]
 pub(crate) struct Cause {
     /// The rule of the gateway that denied the call.
@@ -12,11 +12,11 @@ pub(crate) struct Cause {
 }
 
 impl Cause {
-    pub(super) fn rule(rule: &RulePlan) -> Self {
-        Self { rule: Some(rule.name.clone()), upstream: None }
+    pub(super) fn rule(rule: &RulePlan) -> Option<Box<Self>> {
+        Some(Box::new(Self { rule: Some(rule.name.clone()), upstream: None }))
     }
 
-    pub(super) fn upstream(name: &str) -> Self {
-        Self { rule: None, upstream: Some(name.to_owned()) }
+    pub(super) fn upstream(name: &str) -> Option<Box<Self>> {
+        Some(Box::new(Self { rule: None, upstream: Some(name.to_owned()) }))
     }
 }

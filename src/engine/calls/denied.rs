@@ -69,7 +69,7 @@ impl Engine {
             Decision::Allowed(_) => None,
             Decision::Unscoped(rule) => Some(unscoped(&rule.plan)),
             Decision::Denied(rule) => {
-                let cause = rule.map(|rule| Cause::rule(&rule.plan)).unwrap_or_default();
+                let cause = rule.and_then(|rule| Cause::rule(&rule.plan));
                 Some(CallEnd { cause, ..self.refused(request.kind, by_rule(rule)) })
             }
             Decision::Unknown => {

@@ -133,13 +133,13 @@ pub(crate) struct CallEnd {
     pub(crate) reason: Option<String>,
     /// Whether the result needs no `resultType` added (which the modern era requires): it has one, or none can be added.
     pub(crate) typed: bool,
-    pub(super) cause: super::cause::Cause,
+    pub(super) cause: Option<Box<super::cause::Cause>>,
 }
 
 impl CallEnd {
     pub(super) fn new(reply: Reply, outcome: CallOutcome, reason: impl Into<Option<Reason>>) -> Self {
         let reason = reason.into().map(|reason| reason.to_string());
-        Self { reply, outcome, reason, typed: false, cause: Default::default() }
+        Self { reply, outcome, reason, typed: false, cause: None }
     }
 
     /// The end of a call that the upstream answered. `facts` describes the answer.

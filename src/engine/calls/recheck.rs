@@ -109,21 +109,15 @@ impl Engine {
         if let Some((chain, refusal)) = response.iter().find_map(|it| known.newly_refusing(it)) {
             return Err(self.refused(call.request.kind, Denial::refused(Some(chain), refusal)));
         }
-        let mut new =
-            NewGuards { response: response.iter().filter_map(|it| known.only_new(it)).collect(), question: None };
-        let (Effect::Question(method) | Effect::Send(Some(method))) = effect else { return Ok(new) };
-        let known = KnownEntries::of_questions(call, method);
-        for phase in [Phase::Request, Phase::Response] {
-            let over_questions = call.chains_in(&newest, upstream, phase, Some(method));
-            let chain = over_questions.iter().find_map(|selected| known.first_new(selected, None));
-            new.question = new.question.or(chain.map(str::to_owned));
-        }
-        match new.question.take() {
+        let (Effect::Question(asked) | Effect::Send(Some(asked))) = effect else {
+            return Ok(NewGuards { response: known.all_new(&response), question: None });
+        };
+        match call.new_over_questions(&newest, upstream, asked) {
             // The client's answer must not reach the server past it.
             Some(chain) if matches!(effect, Effect::Send(_)) => {
                 Err(self.refused(call.request.kind, past_new_guard(&chain)))
             }
-            question => Ok(NewGuards { question, ..new }),
+            question => Ok(NewGuards { response: known.all_new(&response), question }),
         }
     }
 
@@ -228,6 +222,15 @@ fn current_identity<'a>(newest: &'a Snapshot, identity: &'a Arc<Identity>) -> Op
 }
 
 impl Routed<'_> {
+    /// Returns the chain of the first new entry over questions of this method.
+    fn new_over_questions(&self, newest: &Snapshot, upstream: &LinkedUpstream, asked: Method) -> Option<String> {
+        let known = KnownEntries::of_questions(self, asked);
+        [Phase::Request, Phase::Response].into_iter().find_map(|phase| {
+            let chains = self.chains_in(newest, upstream, phase, Some(asked));
+            chains.iter().find_map(|selected| known.first_new(selected, None)).map(str::to_owned)
+        })
+    }
+
     /// Returns the chains of a phase in the newest plan that select the call, or questions of this method during it.
     fn chains_in(
         &self,
@@ -285,6 +288,11 @@ impl<'a> KnownEntries<'a> {
         let is_new = self.newly_refusing(selected).is_some()
             || acting.any(|entry| self.is_new(&selected.chain, entry) && !excused(entry));
         is_new.then_some(&*selected.chain.name)
+    }
+
+    /// Returns the chains that have new entries, with these alone.
+    fn all_new(&self, chains: &[Selected]) -> Vec<Selected> {
+        chains.iter().filter_map(|selected| self.only_new(selected)).collect()
     }
 
     /// Returns the chain with its new entries alone; `None` if it has none.

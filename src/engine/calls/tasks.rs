@@ -164,15 +164,10 @@ impl Engine {
                 Ok(answered) => answered,
                 Err(end) => return end,
             };
-        let new = match self.recheck(call, Effect::Answer(&[]), None) {
+        let new = match self.recheck_task(call, task.method) {
             Ok(new) => new,
-            Err(end) if task.method == Method::TaskResult => return end,
-            Err(end) => return end.into_error(),
+            Err(end) => return end,
         };
-        // The next request about the task has the new chains.
-        if let Some(denial) = new.denial().filter(|_| task.method != Method::TaskResult) {
-            return self.refused(ItemKind::Tool, denial).into_error();
-        }
         if guards_response(call)
             && let Answer::Result(text) | Answer::Error(text) = &answer
             && let Some(steps) = doubled_key(text.get())
@@ -195,6 +190,18 @@ impl Engine {
             }
             (Answer::Result(result), _) => self.task_state(call, client, era, &result, recorder).await,
         }
+    }
+
+    /// Checks a request about a task that has waited. New entries run on the result of the task alone: the next request about its
+    /// state has the new chains.
+    fn recheck_task(&self, call: &Routed<'_>, method: Method) -> Result<NewGuards, CallEnd> {
+        let new = self.recheck(call, Effect::Answer(&[]), None);
+        if method == Method::TaskResult {
+            return new;
+        }
+        let new = new.map_err(CallEnd::into_error)?;
+        let denied = new.denial().map(|denial| self.refused(ItemKind::Tool, denial).into_error());
+        denied.map_or(Ok(new), Err)
     }
 
     /// Runs the response chains on the result or the error of a task.

@@ -53,13 +53,7 @@ impl Engine {
         if before.plan.revision == linked.plan.revision {
             return;
         }
-        tracing::info!(
-            revision = linked.plan.revision,
-            upstreams = linked.upstreams.len(),
-            chains = linked.chains.len(),
-            problems = problems.len(),
-            "plan in force"
-        );
+        log_in_force(&linked, problems.len());
     }
 
     /// Keeps the connections to the upstreams of a plan until no call or snapshot uses the plan any more.
@@ -216,4 +210,9 @@ impl Engine {
         }
         linked.upstreams.iter().for_each(|upstream| self.state.track(&upstream.target.plan.key));
     }
+}
+
+fn log_in_force(linked: &Linked, problems: usize) {
+    let (upstreams, chains) = (linked.upstreams.len(), linked.chains.len());
+    tracing::info!(revision = linked.plan.revision, upstreams, chains, problems, "plan in force");
 }

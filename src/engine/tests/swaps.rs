@@ -320,6 +320,7 @@ impl Secrets for Keys {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "each step follows from the one before")]
 async fn an_edit_that_needs_a_secret_which_is_not_there_yet_leaves_the_connection_as_it_was() {
     let plan = |command: &str, keys: &[&str]| {
         let mut inputs = bare();

@@ -135,6 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a list of addresses")]
     fn addresses_where_credentials_are_given_out_are_denied_unless_they_are_allowed() {
         let guard = AddressGuard::default();
         for denied in [

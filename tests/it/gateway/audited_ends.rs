@@ -17,6 +17,7 @@ use crate::fixtures::python;
 /// A client leaves while the end row of its call waits for a store that is locked: the call has one end, and it says who called
 /// what. So does the end of a call that a rule denied before it was sent.
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one gateway answers all of it")]
 async fn a_client_that_leaves_while_its_last_row_waits_leaves_one_end() {
     let folder = Folder::new();
     let store = folder.path().join("audit.db");

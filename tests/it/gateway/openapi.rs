@@ -66,6 +66,7 @@ fn objects() -> String {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one gateway answers all of it")]
 async fn answers_of_the_admin_api_are_as_its_openapi_document_says() {
     let folder = Folder::with(&objects());
     let gateway = Gateway::start(&folder);

@@ -72,7 +72,7 @@ impl EvaluateParts for With<'_> {
 
     fn cost(&self, index: usize, _: &Expression) -> u8 {
         // The order of the parts does not matter.
-        u8::from(index % 2 == 0)
+        u8::from(index.is_multiple_of(2))
     }
 }
 

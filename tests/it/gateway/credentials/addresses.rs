@@ -18,7 +18,7 @@ fn start(url: &str, allowed: &[&str], environment: &[(&str, &str)]) -> (Folder, 
     (folder, gateway)
 }
 
-const DENIED: &str = "which upstreams may not be";
+const DENIED: &str = "which the URL of a server may not lead to";
 
 #[tokio::test]
 async fn where_credentials_are_given_out_no_upstream_is() {

@@ -30,6 +30,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one gateway answers all of it")]
 async fn refused_credentials_and_unreadable_issuers_are_shown_to_operators() {
     let (key, other) = (SigningKey::new("one"), SigningKey::new("two"));
     let (keys, slash) = (KeyServer::start(&[&key]), issuer_with_slash());
