@@ -7,11 +7,9 @@ use std::path::Path;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::json;
 
-use super::harness::{Folder, Gateway, run};
-use super::history::{err, sqlite};
+use super::harness::{Folder, Gateway};
 use super::http::Http;
 use super::manifests::{chain, object, plugin, raw_server, yaml};
-use super::parts::raw_stdio;
 use super::vanished::{problems, waited};
 
 const HEAD: &str = "apiVersion: hawsepipe.dev/v1alpha1\nkind: PluginChain\n";
@@ -166,23 +164,4 @@ async fn what_links_lead_to_is_followed() {
         change();
         running.until_answer(&name, &few, "/result/content/0/text", &json!("guarded")).await;
     }
-}
-
-#[test]
-fn a_damaged_file_is_no_store() {
-    let folder = Folder::with(&raw_stdio("raw", Path::new("/dev/null")));
-    let file = folder.path().join("history.db").to_str().unwrap().to_owned();
-    sqlite(
-        &file,
-        &["CREATE TABLE t (a)", "INSERT INTO t VALUES (zeroblob(100000))", "CREATE INDEX i ON t (length(a))"],
-    );
-    let mut bytes = std::fs::read(&file).unwrap();
-    bytes[4096..8192].fill(0x5a);
-    std::fs::write(&file, bytes).unwrap();
-    let output = run(&["run", "-f", folder.path().to_str().unwrap(), "--store", &file, "--listen", "127.0.0.1:0"]);
-    let said = err(&output);
-    assert!(
-        !output.status.success() && said.contains("the file is damaged (") && said.contains("Move it away"),
-        "{said}"
-    );
 }
