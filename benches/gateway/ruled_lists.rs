@@ -53,6 +53,7 @@ impl Outcome {
 }
 
 /// Measures lists of a gateway with rules, and calls in turn beside them and beside those of one without rules.
+#[expect(clippy::too_many_lines, reason = "one measurement, from the start of its gateways to its table")]
 pub async fn run(options: &Options) -> Result<Outcome> {
     let (scratch, era) = (Scratch::new("ruled-lists")?, Era::Legacy);
     let (_good, good) = upstream::start(era)?;
