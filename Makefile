@@ -92,6 +92,7 @@ e2e: e2e-up ## Install the charts on a node that runs on this machine, upgrade a
 	@.ci/setup.sh node
 	@.ci/setup.sh node-suite
 	@.ci/setup.sh npm tests/conformance
+	@.ci/setup.sh venv tests/fixtures/requirements.txt
 	@trap 'tests/e2e/node/node.sh down' EXIT; cargo test --locked --test e2e
 
 .PHONY: e2e-up

@@ -81,7 +81,7 @@ pub trait Authenticate: Send + Sync + 'static {
         TokenFacts::default()
     }
 
-    /// Reads the keys of all issuers that were not read yet.
+    /// Reads the keys of all issuers that were not read yet, and asks the API server whether it reviews tokens.
     async fn read_issuers(&self, methods: &Methods) {
         let _ = methods;
     }
@@ -90,6 +90,11 @@ pub trait Authenticate: Send + Sync + 'static {
     fn failed_issuers(&self, methods: &Methods) -> Vec<FailedIssuer> {
         let _ = methods;
         Vec::new()
+    }
+
+    /// Returns why the API server did not review a token when it was last asked; `None` if it did, or was never asked.
+    fn failed_reviews(&self) -> Option<String> {
+        None
     }
 }
 

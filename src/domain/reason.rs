@@ -175,7 +175,7 @@ reasons! {
     AuditUnavailable,
     /// The history or the audit trail cannot be written to its store.
     StoreUnavailable,
-    /// The keys of an issuer of tokens cannot be read.
+    /// The keys of an issuer of tokens cannot be read, or the API server does not review tokens.
     IssuerUnavailable,
     /// An entry cannot run.
     EntryUnavailable,

@@ -105,6 +105,9 @@ impl Authenticate for Tokens {
             let known = self.methods(&methods.plan);
             join_all(known.issuers.iter().map(|issuer| issuer.keys.current(&guard, |_| true))).await;
         }
+        if let Some(plan) = &methods.plan.token_review {
+            self.reviews.check(plan).await;
+        }
     }
 
     fn failed_issuers(&self, methods: &Methods) -> Vec<FailedIssuer> {
@@ -117,6 +120,10 @@ impl Authenticate for Tokens {
             Some(FailedIssuer { place, issuer: plan.issuer.clone(), why, has_keys })
         });
         failed.collect()
+    }
+
+    fn failed_reviews(&self) -> Option<String> {
+        self.reviews.failure()
     }
 }
 

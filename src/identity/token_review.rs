@@ -1,7 +1,7 @@
 //! Has the API server verify tokens of Kubernetes service accounts (authentication.k8s.io/v1, TokenReview).
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dashmap::DashMap;
@@ -28,6 +28,8 @@ const RENEWED: Duration = Duration::from_secs(600);
 const MAX_KEPT: usize = 1024;
 /// The maximum number of reviews at the same time.
 const MAX_ASKED: usize = 8;
+/// How long [`TokenReviews::check`] does not ask again after a failure.
+const ASK_AGAIN: Duration = Duration::from_secs(10);
 /// How long the API server can take, with the wait for others.
 const ANSWER: Duration = Duration::from_secs(5);
 /// What the name of a service account begins with.
@@ -42,13 +44,45 @@ pub(super) struct TokenReviews {
     /// The newest reviews of others.
     refused: Kept<Unproved>,
     queue: Arc<ReviewQueue>,
+    /// When the API server last answered or failed, and why it failed; `None` if it was never asked.
+    last: Mutex<Option<(Instant, Option<String>)>>,
 }
 
 type Kept<T> = DashMap<TokenDigest, (Instant, T)>;
 
 impl TokenReviews {
     pub(super) fn new(client: Option<Client>) -> Self {
-        Self { client, accepted: DashMap::new(), refused: DashMap::new(), queue: ReviewQueue::new(MAX_ASKED) }
+        let (accepted, refused) = (DashMap::new(), DashMap::new());
+        Self { client, accepted, refused, queue: ReviewQueue::new(MAX_ASKED), last: Mutex::default() }
+    }
+
+    /// Returns why the API server did not review a token when it was last asked.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.last().as_ref().and_then(|(_, why)| why.clone())
+    }
+
+    /// Asks the API server for a review of a text that is no token, unless it has given a review or has failed a moment ago.
+    pub(super) async fn check(&self, plan: &TokenReviewPlan) {
+        let is_due = self.last().as_ref().is_none_or(|(at, why)| why.is_some() && at.elapsed() >= ASK_AGAIN);
+        if let (true, Some(client)) = (is_due, &self.client) {
+            let _ = self.ask(client, plan, "none").await;
+        }
+    }
+
+    /// Asks the API server. The outer error says that there is no review.
+    async fn ask(&self, client: &Client, plan: &TokenReviewPlan, token: &str) -> Result<Outcome, Unproved> {
+        let asked = tokio::time::timeout(ANSWER, ask(client, plan, token)).await;
+        let reviewed = asked.unwrap_or_else(|_| Err(unavailable("it does not answer in time".to_owned())));
+        let why = match &reviewed {
+            Err(Unproved::Unavailable(why)) => Some(why.clone()),
+            _ => None,
+        };
+        *self.last() = Some((Instant::now(), why));
+        reviewed
+    }
+
+    fn last(&self) -> MutexGuard<'_, Option<(Instant, Option<String>)>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the identity that a token of a service account proves, which a client at this address has sent. Other tokens are
@@ -79,7 +113,7 @@ impl TokenReviews {
         let asked = async {
             let place = self.queue.place(network(from), renews).await;
             let _place = place.ok_or_else(|| unavailable("too many tokens wait for a review".to_owned()))?;
-            ask(client, plan, token).await
+            self.ask(client, plan, token).await
         };
         let asked = tokio::time::timeout(ANSWER, asked).await;
         let outcome = asked.unwrap_or_else(|_| Err(unavailable("it does not answer in time".to_owned())))?;
@@ -109,7 +143,7 @@ fn keep<T>(kept: &Kept<T>, key: TokenDigest, review: T, longest: Duration) {
     kept.insert(key, (Instant::now(), review));
 }
 
-/// Asks the API server. The outer error says that there is no review.
+/// Creates a TokenReview.
 async fn ask(client: &Client, plan: &TokenReviewPlan, token: &str) -> Result<Outcome, Unproved> {
     let audiences = Some(plan.audiences.clone()).filter(|audiences| !audiences.is_empty());
     let spec = TokenReviewSpec { audiences, token: Some(token.to_owned()) };
@@ -239,5 +273,30 @@ mod tests {
         assert!(review("real-0", 1).await.is_ok() && review("y", 1).await.is_err());
         assert!(review("y", 1).await.is_err());
         assert_eq!(asked.load(Ordering::Relaxed) - before, 1);
+    }
+
+    #[tokio::test]
+    async fn a_missing_permission_is_known_before_the_first_token_comes_and_until_it_is_granted() {
+        let granted = Arc::new(AtomicUsize::new(0));
+        let may = Arc::clone(&granted);
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let (code, answer) = match may.load(Ordering::Relaxed) {
+                0 => (403, json!({"status": "Failure", "message": "no", "reason": "Forbidden", "code": 403})),
+                _ => (201, json!({"metadata": {}, "spec": {}, "status": {"authenticated": false}})),
+            };
+            let body = Body::from(answer.to_string().into_bytes());
+            async move { Ok::<_, tower::BoxError>(Response::builder().status(code).body(body)?) }
+        });
+        let (reviews, plan) = (TokenReviews::new(Some(Client::new(service, "default"))), TokenReviewPlan::default());
+        assert_eq!(reviews.failure(), None);
+        reviews.check(&plan).await;
+        assert!(reviews.failure().is_some_and(|why| why.contains("may not create tokenreviews")));
+        granted.store(1, Ordering::Relaxed);
+        reviews.check(&plan).await;
+        assert!(reviews.failure().is_some(), "it asks again after a while");
+        let tried = reviews.last().take();
+        *reviews.last() = tried.map(|(at, why)| (at.checked_sub(ASK_AGAIN).unwrap(), why));
+        reviews.check(&plan).await;
+        assert_eq!(reviews.failure(), None);
     }
 }

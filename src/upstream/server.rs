@@ -210,7 +210,11 @@ impl Server {
                 // The time is not the call's.
                 deadline += log_level::report(&lease, call, Arc::ptr_eq(&slot, &self.slot)).await;
             }
-            check_client(client)?;
+            if let Some(client) = client {
+                let prepared = tokio::time::timeout_at(deadline, lease.prepare()).await;
+                prepared.unwrap_or(Err(UpstreamError::Timeout(limit)))?;
+                check_client(client)?;
+            }
             let heard = lease.heard();
             match lease.ask(request, to, deadline.saturating_duration_since(Instant::now())).await {
                 Ok(answer) => return Ok((answer, lease)),
@@ -369,6 +373,6 @@ fn check_asked(request: &McpRequest<'_>, lease: &ConnectionUse) -> Result<(), Up
 }
 
 /// Checks whether the client of a call still lets it be sent.
-fn check_client(client: Option<&dyn ToClient>) -> Result<(), UpstreamError> {
-    client.is_none_or(|client| client.may_be_sent()).then_some(()).ok_or(UpstreamError::Cancelled)
+fn check_client(client: &dyn ToClient) -> Result<(), UpstreamError> {
+    client.may_be_sent().then_some(()).ok_or(UpstreamError::Cancelled)
 }

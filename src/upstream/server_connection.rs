@@ -104,6 +104,14 @@ impl ServerConnection {
         }
     }
 
+    /// Over Streamable HTTP, gets the access token that the next request needs, so that nothing is waited for once it is sent.
+    pub(super) async fn prepare(&self) -> Result<(), UpstreamError> {
+        match self {
+            Self::Http(session) => session.prepare().await,
+            Self::Process(_) | Self::Sse(_) => Ok(()),
+        }
+    }
+
     /// Sends a request and waits for its answer. Waits for at most `limit`, counted from now or, if progress extends
     /// the timeout of the request, from the last progress. The time in which the client is asked something does not count. If
     /// this future is dropped before the answer arrives, the request is cancelled at the server, unless it is `initialize` or

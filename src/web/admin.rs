@@ -297,6 +297,9 @@ async fn plan(State(engine): AdminState) -> Json<PlanView> {
 }
 
 async fn report(State(engine): AdminState, headers: HeaderMap) -> Tagged<Report> {
+    // An issuer that was not read before is in a later report.
+    let reading = Arc::clone(&engine);
+    tokio::spawn(async move { reading.read_issuers().await });
     Tagged::new(&engine.report(), &headers)
 }
 

@@ -1,6 +1,6 @@
 // A client under load: calls tools of server-everything through a gateway, 20 a second, until SIGTERM. Half of the calls
 // are modern, half belong to legacy sessions that are begun once and used to the end; one in 20 takes 4 seconds. Every
-// second it begins one more session, for one call.
+// second it begins one more session, for one call; it calls a pipeline twice, and twice a tool of an upstream that is edited.
 //
 // It prints a line `{"failure": ...}` for each call that fails and a line with all counts every second. No call is tried
 // again.
@@ -11,7 +11,7 @@ const MODERN = '2026-07-28';
 const LEGACY = '2025-11-25';
 const SESSIONS = 4;
 const agent = new http.Agent({ keepAlive: true, maxSockets: 64 });
-const counts = { modern: 0, legacy: 0, long: 0, sessions: 0, failed: 0, inFlight: 0, slowestMs: 0, connections: 0 };
+const counts = { modern: 0, legacy: 0, long: 0, sessions: 0, pipeline: 0, edited: 0, failed: 0, inFlight: 0, slowestMs: 0, connections: 0 };
 let next = 0;
 
 // Sends one message, and returns the status, the session and the JSON-RPC response.
@@ -111,12 +111,20 @@ const echo = (session) => {
 };
 const long = (session) => call(++next, 'everything__trigger-long-running-operation', { duration: 4, steps: 2 }, 'ompleted', session);
 
+const twice = () => {
+  const id = ++next;
+  return call(id, 'echo_twice', { message: `run ${id} token sk-ant-${'a1B2c3D4'.repeat(12)}` }, `again run ${id} token [redacted`);
+};
+const sum = () => call(++next, 'sums__get-sum', { a: 2, b: 3 }, '5');
+
 const sessions = [];
 for (;;) {
   try {
     await echo();
     console.log(JSON.stringify({ first: Date.now() }));
     while (sessions.length < SESSIONS) sessions.push(await begin());
+    await twice();
+    await sum();
     break;
   } catch (error) {
     console.log(JSON.stringify({ waiting: String(error) }));
@@ -135,6 +143,8 @@ const calls = setInterval(() => {
       await end(passing);
     });
   }
+  if (tick % 10 === 3) void count('pipeline', twice);
+  if (tick % 10 === 8) void count('edited', sum);
   tick++;
 }, 50);
 setInterval(() => console.log(JSON.stringify(counts)), 1000);

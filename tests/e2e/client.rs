@@ -28,7 +28,7 @@ pub fn first_answer() -> u64 {
     })
 }
 
-const KINDS: [&str; 4] = ["modern", "legacy", "long", "sessions"];
+const KINDS: [&str; 6] = ["modern", "legacy", "long", "sessions", "pipeline", "edited"];
 
 /// How many calls of each kind were answered.
 pub type Answered = [u64; KINDS.len()];

@@ -25,7 +25,7 @@ mod suite;
 /// The namespace of the gateway.
 const NAMESPACE: &str = "conformance";
 /// The address of the node, where pods find what runs beside them.
-const NODE: &str = "10.99.0.1";
+pub const NODE: &str = "10.99.0.1";
 /// The fewest calls that each pod has had at the end, of some 100 in all.
 const LEAST_CALLS: u64 = 20;
 

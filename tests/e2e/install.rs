@@ -30,6 +30,7 @@ pub fn from_nothing_to_the_first_call() {
     ]);
     let installed = now();
     apply("mcp.yaml");
+    apply("pipeline.yaml");
     client::start();
     let answered = client::first_answer();
     println!("helm install: {} ms; to the first answer: {} ms", installed - started, answered - started);

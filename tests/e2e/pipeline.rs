@@ -3,11 +3,10 @@
 use serde_json::{Value, json};
 
 use super::client::{self, call};
-use super::commands::{MCP, apply, kubectl, until};
+use super::commands::{MCP, kubectl, until};
 
 pub fn is_a_tool() {
     let before = client::answered();
-    apply("pipeline.yaml");
     kubectl(&["wait", "-n", MCP, "toolpipeline/echo-twice", "--for=condition=Programmed", "--timeout=120s"]);
     let secret = format!("sk-ant-{}", "a1B2c3D4".repeat(12));
     let result = until("the pipeline answers", || call("echo_twice", &json!({"message": format!("token {secret}")})));
@@ -18,6 +17,5 @@ pub fn is_a_tool() {
     assert!(!result.to_string().contains(&secret), "{result}");
     let run = &result["_meta"]["hawsepipe.dev/run"];
     assert!(run["status"] == "completed" && run["toolCalls"] == 2, "{result}");
-    kubectl(&["delete", "-n", MCP, "toolpipeline/echo-twice", "plugin/echo-twice"]);
     client::no_call_failed(before);
 }

@@ -26,6 +26,11 @@ fn settled(namespace: &str, selector: &str) -> Vec<String> {
     })
 }
 
+/// Waits until the gateway's Deployment is rolled out.
+pub fn gateway_settled() {
+    rolled_out(MCP, GATEWAY, GATEWAY_PODS, |_| true);
+}
+
 /// Waits until a Deployment's template is as expected and only pods of it are there.
 fn rolled_out(namespace: &str, deployment: &str, selector: &str, expected: impl Fn(&Value) -> bool) {
     until("the template is the new one", || {

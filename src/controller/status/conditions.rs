@@ -22,24 +22,16 @@ pub(in crate::controller) struct Conditions {
     first: Option<(ConditionStatus, String, String)>,
 }
 
-/// Whether a problem with this reason lies in the object itself, so that the object is not accepted.
+/// Whether a problem with this reason lies in the object itself, so that the object is not accepted. An error with any reason
+/// that no other condition shows does: no object with an error is `Ready`.
 pub(in crate::controller) fn is_of_itself(reason: Reason) -> bool {
+    !is_of_references(reason) && !has_own_condition(reason)
+}
+
+/// Whether an error with this reason is shown by `Programmed` or `Refusing`.
+fn has_own_condition(reason: Reason) -> bool {
     use Reason::*;
-    matches!(
-        reason,
-        InvalidObject
-            | InvalidExpression
-            | InvalidPattern
-            | InvalidConfig
-            | SyntaxError
-            | DigestMismatch
-            | UnsupportedExports
-            | StandaloneOnly
-            | NotImplemented
-            | TooLarge
-            | NotLoaded
-            | Conflicted
-    )
+    matches!(reason, Pending | NotTaken | NoGateway | NameTaken | RequiredChainMissing | AuditUnavailable)
 }
 
 /// Whether a problem with this reason lies in another object that the object refers to, or in the reference to it.
@@ -65,6 +57,9 @@ fn is_of_references(reason: Reason) -> bool {
             | KindNotSupported
             | GatewayAPINotInstalled
             | Unreadable
+            | IssuerUnavailable
+            | StoreUnavailable
+            | AddressUnavailable
     )
 }
 

@@ -26,9 +26,9 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
     let pods = input.pods.get(key).cloned().unwrap_or_default();
     let mut found = state.and_then(|state| state.planned.problems.get(&object.id)).cloned().unwrap_or_default();
     found.extend(state.and_then(|state| no_route_kind(state, object)));
-    found.extend(secrets(object, &pods));
     let mut set = Conditions::new(object, now).warned(warnings(input, object));
     let accepted = set.accepted(&found);
+    found.extend(found_by_pods(object, &pods));
     set.resolved(&found);
     programmed(&mut set, input, object, &pods, accepted);
     refusing(&mut set, state, &found, &pods);
@@ -71,13 +71,12 @@ fn no_route_kind(state: &GatewayState, object: &LoweredObject) -> Option<Problem
     state.lacks_route_kind.then(problem)
 }
 
-/// Returns the errors that pods found in the Secrets which the gateway names. The operator reads none.
-fn secrets(object: &LoweredObject, pods: &Pods) -> Vec<Problem> {
-    use Reason::{InvalidSecret, SecretNotFound, SecretNotGranted};
+/// Returns the errors that pods found in the gateway: in the Secrets that it names, which the operator does not read, and in what
+/// it depends on.
+fn found_by_pods(object: &LoweredObject, pods: &Pods) -> Vec<Problem> {
     let mut found: Vec<Problem> = Vec::new();
     for problem in pods.reported().flat_map(|reported| reported.problems(&object.id)) {
-        let is_of_secret = matches!(problem.reason, InvalidSecret | SecretNotFound | SecretNotGranted);
-        if problem.is_error() && is_of_secret && !found.contains(problem) {
+        if problem.is_error() && !found.contains(problem) {
             found.push(problem.clone());
         }
     }
@@ -232,6 +231,8 @@ fn refusing(set: &mut Conditions, state: Option<&GatewayState>, found: &[Problem
         let told: Vec<_> = found.iter().filter(|p| p.reason == refusal.reason).map(|p| p.message.as_str()).collect();
         let message = if told.is_empty() { refusal.message.clone() } else { told.join("; ") };
         set.stops(ConditionType::Refusing, refusal.reason.as_str(), &message);
+    } else if let Some(audit) = found.iter().find(|p| p.is_error() && p.reason == Reason::AuditUnavailable) {
+        set.stops(ConditionType::Refusing, audit.reason.as_str(), &format!("{}: {}", audit.field, audit.message));
     } else if let Some((chain, refusal)) = state.in_force.chains.iter().find_map(refusing_chain) {
         let message = format!("calls that PluginChain {} selects are refused: {}", chain.key, refusal.message);
         set.bad_while_true(ConditionType::Refusing, refusing_reason(refusal).as_str(), &message);

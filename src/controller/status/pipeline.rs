@@ -4,11 +4,13 @@ use serde_json::Value;
 
 use super::conditions::Conditions;
 use super::input::StatusInput;
-use super::serving::{gateways, live, problems, programmed, serving, warnings};
+use super::serving::{Serving, found_by_pods, gateways, live, problems, programmed, serving, warnings};
 use crate::api::lower::Lowered;
 use crate::api::pipeline::status::ToolPipelineStatus;
+use crate::controller::condition_type::ConditionType;
 use crate::controller::lowered::LoweredObject;
 use crate::domain::plan::PipelinePlan;
+use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
 pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> Value {
@@ -19,6 +21,9 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
     let plan = serving.iter().find_map(|serving| serving.state.planned.upstream(&object.id.key));
     let kept = !fine && plan.is_some_and(|plan| plan.refusing.is_none());
     programmed(&mut set, input, &serving, kept, absent(input, object));
+    if let Some(lost) = unnamed(&serving, object) {
+        set.replace(ConditionType::Programmed, lost.reason.as_str(), &format!("{}: {}", lost.field, lost.message));
+    }
     let written = match &*object.lowered {
         Ok(Lowered::Pipeline(pipeline)) => pipeline.plan.pipeline(),
         _ => None,
@@ -35,6 +40,11 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
         conditions: Some(set.finish()),
     };
     serde_json::to_value(status).unwrap_or_default()
+}
+
+/// Returns why clients do not find the tool of the pipeline: only pods know the names of the tools of servers.
+fn unnamed(serving: &[Serving<'_>], object: &LoweredObject) -> Option<Problem> {
+    found_by_pods(serving, &object.id).into_iter().find(|problem| problem.reason == Reason::ToolNameConflict)
 }
 
 /// Returns why the pipeline is in no gateway's plan.

@@ -1,5 +1,6 @@
 //! Tests of how conditions depend on each other and on what is stored.
 
+mod errors;
 mod images;
 mod managed;
 mod reported;

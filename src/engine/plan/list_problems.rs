@@ -57,9 +57,10 @@ pub(super) fn list_problems(
 fn unnamed(linked: &Linked, routes: &Routes) -> Vec<Problem> {
     let mut problems = Vec::new();
     for ((upstream, kind), unnamed) in &routes.unnamed {
-        let key = &linked.upstreams[*upstream].target.plan.key;
-        let object = || ObjectId::new(Kind::MCPUpstream, key.clone());
-        let name = &key.name;
+        let plan = &linked.upstreams[*upstream].target.plan;
+        let object = || ObjectId::new(plan.kind(), plan.key.clone());
+        let name = &plan.key.name;
+        let field = if plan.pipeline().is_some() { "spec.tool.name" } else { "spec.tools.overrides" };
         if !kind.has_name() {
             let count = unnamed.count;
             let message = format!(
@@ -70,7 +71,7 @@ fn unnamed(linked: &Linked, routes: &Routes) -> Vec<Problem> {
             continue;
         }
         let problem = |message: String| match kind {
-            ItemKind::Tool => Problem::error(Reason::ToolNameConflict, object(), "spec.tools.overrides", message),
+            ItemKind::Tool => Problem::error(Reason::ToolNameConflict, object(), field, message),
             _ => Problem::warning(Reason::ItemConflict, object(), "", message),
         };
         problems.extend(unnamed.said.iter().cloned().map(problem));

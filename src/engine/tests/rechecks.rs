@@ -3,9 +3,11 @@
 use super::questions::{Asked, capable};
 use super::*;
 use crate::domain::identity::IdentityMethod;
+use crate::domain::method::Method;
 use crate::domain::plan::{AuthorizationPlan, RetryPlan, RetryWhen, RulePlan};
 use crate::domain::ports::Answering;
 use crate::domain::question::Question;
+use crate::engine::CompletionRequest;
 
 /// Where a call waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,8 +120,7 @@ async fn changed_during(wait: Wait, changed: Change) -> (Gateway, Value) {
         Wait::Chain => {}
         Wait::Server => *engine.server.holds.lock().unwrap() = true,
         Wait::Question => {
-            *engine.server.asks.lock().unwrap() =
-                Some(Question { method: crate::domain::method::Method::ListRoots, params: None });
+            *engine.server.asks.lock().unwrap() = Some(Question { method: Method::ListRoots, params: None });
         }
         Wait::Retry => *engine.server.failures.lock().unwrap() = [UpstreamError::Lost("it ended".into())].into(),
     }
@@ -210,8 +211,7 @@ async fn the_rules_read_the_identity_with_which_a_question_is_answered() {
         let mut inputs = inputs(Wait::Question);
         set_rule(&mut inputs, false, "'staff' in identity.groups");
         let engine = start(&inputs).await;
-        *engine.server.asks.lock().unwrap() =
-            Some(Question { method: crate::domain::method::Method::ListRoots, params: None });
+        *engine.server.asks.lock().unwrap() = Some(Question { method: Method::ListRoots, params: None });
         let client = Slow { identity: Mutex::new(groups.map(|groups| ann(&groups))), ..Slow::default() };
         client.go.notify_one();
         let caller = Caller { identity: ann(&["staff"]), ..capable(Era::Legacy) };
@@ -277,5 +277,49 @@ async fn a_guard_or_a_rule_that_comes_while_the_response_chain_runs_counts_too()
         engine.plugins.go.notify_one();
         let reply = running.await.unwrap();
         assert_eq!(outcome(&reply), expected, "{changed:?}: {reply}");
+    }
+}
+
+#[tokio::test]
+async fn a_completion_that_has_waited_is_checked_against_the_newest_plan() {
+    const PROMPT: &str = r#"[{"name":"greet","arguments":[]}]"#;
+    for (changed, expected) in [
+        (Change::Nothing, "hello"),
+        (Change::Elsewhere, "hello"),
+        (Change::Deny, "Unknown prompt"),
+        (Change::GuardOnResponse, "[]"),
+    ] {
+        let mut inputs = bare();
+        let server = Server::default();
+        *server.tools.lock().unwrap() = PROMPT.into();
+        *server.holds.lock().unwrap() = true;
+        let engine = start_with(&inputs, server).await;
+        let running = engine.clone();
+        let running = tokio::spawn(async move {
+            let (caller, reservation) = (caller(Era::Legacy), running.budget().reservation(Category::Answer));
+            let params = raw(r#"{"ref":{"type":"ref/prompt","name":"up__greet"},"argument":{"name":"a","value":"h"}}"#);
+            let request = CompletionRequest {
+                endpoint: Endpoint::All,
+                caller: &caller,
+                params: Some(&params),
+                meta: None,
+                reservation: &reservation,
+            };
+            format!("{:?}", running.complete(request).await)
+        });
+        until(|| sent(&engine).len() == 1).await;
+        match changed {
+            Change::Deny => set_rule(&mut inputs, true, "call.name == 'up__greet'"),
+            Change::GuardOnResponse => {
+                let chain = scripts(&mut inputs, "new", Phase::Response, &[(Role::Guard, "put clean")]);
+                (chain.methods, chain.default_methods) = (vec![Method::GetPrompt], false);
+            }
+            _ => change(&mut inputs, changed),
+        }
+        apply(&engine, &inputs).await;
+        engine.server.go.notify_one();
+        let reply = running.await.unwrap();
+        assert!(reply.contains(expected), "{changed:?}: {reply}");
+        assert_eq!(reply.contains("hello"), expected == "hello", "{changed:?}: {reply}");
     }
 }

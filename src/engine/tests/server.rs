@@ -18,7 +18,7 @@ use crate::domain::ports::{CallUpstream, ToClient};
 use crate::domain::question::Question;
 use crate::domain::raw::RawObject;
 use crate::domain::upstream::{
-    Answer, OutCall, Probed, ServerAnswer, ServerFacts, Subscribed, Target, UpstreamError, UpstreamEvent,
+    Answer, OutCall, OutCompletion, Probed, ServerAnswer, ServerFacts, Subscribed, Target, UpstreamError, UpstreamEvent,
 };
 use crate::domain::version::Era;
 
@@ -172,6 +172,14 @@ impl CallUpstream for Server {
         drop(said);
         let items = of_kind.map(|item| Item::parse(wanted, item).unwrap()).collect();
         Ok(Listed { items, caching, ..Listed::default() })
+    }
+
+    async fn complete(&self, target: &Target, _: &OutCompletion) -> Result<Option<Answer>, UpstreamError> {
+        self.sent.lock().unwrap().push(format!("{}/completion", target.plan.key.name));
+        if *self.holds.lock().unwrap() {
+            self.go.notified().await;
+        }
+        Ok(Some(Answer::Result(raw(r#"{"completion":{"values":["hello"]}}"#))))
     }
 
     fn call<'a>(

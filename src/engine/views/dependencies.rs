@@ -18,6 +18,7 @@ impl Engine {
         let object = ObjectId::new(Kind::MCPGateway, gateway.key.clone());
         let issuers = self.credentials.failed_issuers(&snapshot.linked.methods).into_iter();
         let mut problems: Vec<_> = issuers.map(|failed| issuer(&failed, &object)).collect();
+        problems.extend(self.failed_reviews(snapshot));
         let is_required = gateway.audit == AuditMode::Required;
         let is_open = self.audit.as_ref().is_some_and(|audit| audit.is_open());
         if is_required && !is_open {
@@ -44,10 +45,26 @@ impl Engine {
         problems
     }
 
-    /// Reads the keys of issuers that were not read yet.
+    /// Returns a problem for each field that has tokens reviewed, if the API server does not do that.
+    fn failed_reviews(&self, snapshot: &Snapshot) -> Vec<Problem> {
+        let Some(why) = self.credentials.failed_reviews() else { return Vec::new() };
+        let fields = [
+            (&snapshot.linked.methods, "spec.authentication.tokenReview"),
+            (&snapshot.linked.admin_methods, "spec.admin.authentication.tokenReview"),
+        ];
+        let problem = |(_, field): (_, &'static str)| {
+            let object = ObjectId::new(Kind::MCPGateway, snapshot.plan().gateway.key.clone());
+            let message = format!("tokens of service accounts are refused: {why}");
+            Problem::error(Reason::IssuerUnavailable, object, field, message)
+        };
+        fields.into_iter().filter(|(methods, _)| methods.plan.token_review.is_some()).map(problem).collect()
+    }
+
+    /// Reads the keys of issuers that were not read yet, and asks the API server whether it reviews tokens.
     pub async fn read_issuers(&self) {
         let snapshot = self.snapshot();
         self.credentials.read_issuers(&snapshot.linked.methods).await;
+        self.credentials.read_issuers(&snapshot.linked.admin_methods).await;
     }
 }
 

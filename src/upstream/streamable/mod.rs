@@ -58,6 +58,11 @@ pub(super) struct HttpSession {
 }
 
 impl HttpSession {
+    /// Gets the access token that requests need, if they need one.
+    pub(super) async fn prepare(&self) -> Result<(), UpstreamError> {
+        self.connection.endpoint.prepare().await
+    }
+
     /// Performs the handshake within `limit`. `before` is the era of the last handshake. `of` is the client that the
     /// session is for; `None` if it is for all. An error comes with whether the server may be one of HTTP+SSE.
     pub(super) async fn connect(

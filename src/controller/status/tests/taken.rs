@@ -11,15 +11,15 @@ use crate::domain::plan::Plan;
 const UNTRIED: &str = "untried";
 
 /// The objects of a namespace, and the input for their statuses.
-struct Namespace {
-    objects: Objects,
-    input: StatusInput,
+pub(super) struct Namespace {
+    pub(super) objects: Objects,
+    pub(super) input: StatusInput,
 }
 
 impl Namespace {
     /// Compiles these objects for the gateway `gw`, whose only pod is ready and runs the newest revision, `new`. All
     /// code exports `default`, except [`UNTRIED`], which is still being parsed.
-    fn of(specs: &[(Kind, &str, Value)], before: Option<&Plan>) -> Self {
+    pub(super) fn of(specs: &[(Kind, &str, Value)], before: Option<&Plan>) -> Self {
         let objects = specs.iter().map(|(kind, name, spec)| {
             let object = json!({
                 "apiVersion": "hawsepipe.dev/v1alpha1", "kind": kind.as_str(), "spec": spec,
@@ -31,7 +31,11 @@ impl Namespace {
         let mut inputs = compiled::inputs(&objects, &Dereferenced::default());
         let code = inputs.plugins.iter().filter_map(|plugin| plugin_code(&inputs, plugin));
         let known = code.map(|code| code_key(&sha256_hex(code.text.as_bytes()), &code.file_name));
-        let facts = CodeFacts { is_module: true, exports: vec!["default".into()], ..CodeFacts::default() };
+        let facts = CodeFacts {
+            is_module: true,
+            exports: ["default", "execute"].map(Into::into).into(),
+            ..CodeFacts::default()
+        };
         inputs.facts = known.map(|key| (key, facts.clone())).collect();
         inputs.parsing.insert(code_key(&sha256_hex(UNTRIED.as_bytes()), "index.js"));
         inputs.facts.retain(|key, _| !inputs.parsing.contains(key));
@@ -59,17 +63,17 @@ impl Namespace {
         Self { objects, input }
     }
 
-    fn plan(&self) -> &Plan {
+    pub(super) fn plan(&self) -> &Plan {
         &self.input.gateways[&gateway()].planned.plan
     }
 
-    fn status(&self, kind: Kind) -> Value {
+    pub(super) fn status(&self, kind: Kind) -> Value {
         let object = self.objects.iter().find(|object| object.id.kind == kind).unwrap();
         of(&self.input, object, "2026-01-01T00:00:00Z")
     }
 
     /// Returns a condition, as `Status Reason`.
-    fn condition(&self, kind: Kind, name: &str) -> String {
+    pub(super) fn condition(&self, kind: Kind, name: &str) -> String {
         let status = self.status(kind);
         let conditions = status["conditions"].as_array().unwrap();
         let condition = conditions.iter().find(|condition| condition["type"] == name).unwrap();
@@ -78,12 +82,12 @@ impl Namespace {
 }
 
 impl StatusInput {
-    fn state(&mut self) -> &mut GatewayState {
+    pub(super) fn state(&mut self) -> &mut GatewayState {
         self.gateways.get_mut(&gateway()).unwrap()
     }
 
     /// Makes the gateway's pod ready and run this revision. With `None`, the pod is not ready.
-    fn runs(&mut self, revision: Option<&str>) {
+    pub(super) fn runs(&mut self, revision: Option<&str>) {
         let report = revision.map(|revision| Report { revision: revision.into(), ..Report::default() });
         let ready: std::collections::BTreeMap<_, _> =
             report.into_iter().map(|report| ("pod".to_owned(), Ok(Arc::new(Reported::new(report))))).collect();
@@ -91,12 +95,12 @@ impl StatusInput {
     }
 }
 
-fn gateway() -> ObjectKey {
+pub(super) fn gateway() -> ObjectKey {
     ObjectKey::new("ns", "gw")
 }
 
 /// Returns a gateway, a plugin, a chain that runs the plugin, and an upstream with this spec.
-fn specs(upstream: Value) -> Vec<(Kind, &'static str, Value)> {
+pub(super) fn specs(upstream: Value) -> Vec<(Kind, &'static str, Value)> {
     vec![
         (Kind::MCPGateway, "gw", json!({"authentication": {"anonymous": {}}})),
         (Kind::Plugin, "p", json!({"source": {"inline": "export default (input) => input;"}})),
@@ -105,7 +109,7 @@ fn specs(upstream: Value) -> Vec<(Kind, &'static str, Value)> {
     ]
 }
 
-fn external() -> Value {
+pub(super) fn external() -> Value {
     json!({"external": {"url": "http://up.example/mcp"}})
 }
 

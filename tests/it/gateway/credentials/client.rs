@@ -1,13 +1,19 @@
 //! OAuth client credentials (`spec.external.oauth`), with a real authorization server.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hyper::Method;
 use serde_json::json;
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 
 use super::{Guarded, error_of_upstream, issuer, nowhere, secret, start, whoami};
 use crate::gateway::harness::Folder;
 use crate::gateway::http::Http;
+use crate::gateway::parts::until;
 
 #[tokio::test]
 async fn the_gateway_gets_tokens_for_a_server_and_renews_one_that_the_server_refuses() {
@@ -80,4 +86,58 @@ async fn a_gateway_that_gets_no_token_says_why_and_sends_nothing() {
     assert!(problem["message"].as_str().unwrap().starts_with("clientSecretRef: "), "{problem}");
     let seen = server.control(Method::GET, "/seen").await;
     assert_eq!((&seen["tokens"], &seen["refused"]), (&json!([]), &json!(0)), "nothing was sent");
+}
+
+/// Passes connections on to the issuer at `url`, but none while it is held.
+struct HeldIssuer {
+    url: String,
+    held: watch::Sender<bool>,
+    waiting: Arc<AtomicBool>,
+}
+
+impl HeldIssuer {
+    async fn before(url: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (issuer, own) = (url.replace("http://", ""), listener.local_addr().unwrap());
+        let (held, waiting) = (watch::Sender::new(false), Arc::new(AtomicBool::new(false)));
+        let (hold, waits) = (held.clone(), Arc::clone(&waiting));
+        tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                waits.store(*hold.borrow(), Ordering::Relaxed);
+                hold.subscribe().wait_for(|held| !held).await.unwrap();
+                let mut server = TcpStream::connect(&issuer).await.unwrap();
+                tokio::spawn(async move { copy_bidirectional(&mut client, &mut server).await });
+            }
+        });
+        Self { url: format!("http://{own}"), held, waiting }
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_waited_for_a_token_is_checked_again_before_it_is_sent() {
+    let (_issuer, url) = issuer(1);
+    let (server, secrets) = (Guarded::start(&url), secret("secret"));
+    let issuer = HeldIssuer::before(&url).await;
+    let (folder, gateway) = start(&server.url, &json!({"tokenURL": format!("{}/token", issuer.url)}), &secrets);
+    whoami(&gateway).await;
+    let before = server.tokens().await.len();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    issuer.held.send_replace(true);
+    let call = {
+        let url = gateway.url();
+        tokio::spawn(async move { Http::new().call(&url, "guarded__whoami", &json!({}), &json!({})).await })
+    };
+    until("the call waits", async || issuer.waiting.load(Ordering::Relaxed)).await;
+    let written = std::fs::read_to_string(folder.path().join("manifests.yaml")).unwrap();
+    let rules = r#""authorization":{"default":"Allow","rules":[{"name":"later","effect":"Deny","when":"true"}]},"authentication""#;
+    folder.write("manifests.yaml", &written.replacen("\"authentication\"", rules, 1));
+    until("the rule is in force", async || {
+        let denied = Http::new().call(&gateway.url(), "guarded__whoami", &json!({}), &json!({})).await;
+        denied["result"]["_meta"]["hawsepipe.dev/denied"]["rule"] == "later"
+    })
+    .await;
+    issuer.held.send_replace(false);
+    let denied = call.await.unwrap();
+    assert_eq!(denied["result"]["_meta"]["hawsepipe.dev/denied"]["rule"], "later", "{denied}");
+    assert_eq!(server.tokens().await.len(), before, "nothing was sent");
 }
