@@ -30,7 +30,10 @@ pub trait ToClient: Send + Sync {
         let _ = retry;
     }
 
-    /// Says that the call is sent to its upstream again, because an attempt has failed.
+    /// Says that an attempt of the call has failed, so that it is sent to its upstream again after a pause.
+    fn pauses(&self) {}
+
+    /// Says that the pause is over.
     fn sent_again(&self) {}
 
     /// Whether the call may still be sent. An upstream asks this once it has the connection, immediately before it sends.

@@ -32,7 +32,7 @@ pub enum InvocationSource {
 #[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum InvocationStatus {
-    /// The invocation waits until its upstream is known.
+    /// The invocation waits until its upstream is known, or until it is sent to its upstream again.
     Pending,
     /// The call runs.
     Executing,

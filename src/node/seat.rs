@@ -299,10 +299,11 @@ async fn explain(failure: &mut Failure, worker: &Worker, wait: Duration) {
     }
 }
 
-/// Logs why a worker that has served calls ended while no call was running.
+/// Logs why a worker ended while no call was running.
 pub(super) async fn log_end(worker: Arc<Worker>) {
-    let Some(status) = worker.process.status().filter(|_| worker.stats.executions() > 0) else { return };
-    let mut failure = Failure::new(Reason::Crashed, format!("ended between calls ({status})"));
+    let Some(status) = worker.process.status() else { return };
+    let when = if worker.stats.executions() > 0 { "between calls" } else { "before its first call" };
+    let mut failure = Failure::new(Reason::Crashed, format!("ended {when} ({status})"));
     explain(&mut failure, &worker, STATUS_WAIT).await;
     let (plugin, message) = (worker.log_mask.name(), worker.log_mask.masked(failure.message));
     tracing::warn!(plugin, "a worker of Plugin '{plugin}' {message}");

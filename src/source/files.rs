@@ -117,12 +117,15 @@ pub(super) fn file_names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Whether the file has one of the extensions of manifests, and is not hidden, as the files are that editors keep beside
-/// those that are edited.
+/// The files of npm, which are often beside manifests and the code of plugins.
+const OF_NPM: [&str; 2] = ["package.json", "package-lock.json"];
+
+/// Whether the file has one of the extensions of manifests, is not hidden, as the files are that editors keep beside those that
+/// are edited, and is none of npm.
 pub(super) fn is_manifest(file: &Path) -> bool {
-    let is_hidden = file.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-    !is_hidden
-        && file.extension().is_some_and(|ending| MANIFESTS.iter().any(|known| ending.eq_ignore_ascii_case(known)))
+    let name = file.file_name().unwrap_or_default();
+    let is_other = name.as_encoded_bytes().starts_with(b".") || OF_NPM.iter().any(|known| name == *known);
+    !is_other && file.extension().is_some_and(|ending| MANIFESTS.iter().any(|known| ending.eq_ignore_ascii_case(known)))
 }
 
 fn read_text(path: &Path) -> Result<String, Unread> {

@@ -17,3 +17,10 @@ pub(super) fn object_name(name: &str, max: usize) -> String {
     made.truncate(max);
     made.trim_end_matches('-').to_owned()
 }
+
+/// Whether a label can have this value (Kubernetes, labels and selectors).
+pub(super) fn is_label_value(text: &str) -> bool {
+    let is_end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    let is_inner = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    text.len() <= 63 && is_end(text.chars().next()) && is_end(text.chars().last()) && text.chars().all(is_inner)
+}

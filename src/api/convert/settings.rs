@@ -3,8 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use super::converted::Converted;
-use super::names::object_name;
+use super::names::{is_label_value, object_name};
 use super::section::Section;
+use crate::domain::plan::SERVER_ID;
 
 /// The three numbers: the time limit of a call in milliseconds, and the calls of a session, at a time and in all.
 pub(super) const NUMBERS: [&str; 3] = ["mcpGlobalTimeout", "mcpConcurrentLimit", "mcpSessionLimit"];
@@ -50,27 +51,38 @@ pub(super) fn servers(servers: &[Value], converted: &mut Converted) {
     }
 }
 
+/// The forms that a server can have.
+const FORMS: &str = "a server has transport stdio or sse with deploymentType managed and dockerConfig, or transport sse with \
+                     deploymentType external and sseConfig.url";
+
 fn upstream(name: &str, mut server: Section<'_>, field: &str, converted: &mut Converted) {
-    server.take(&["id", "name", "deploymentType"]);
-    let transport = server.take(&["transport"]).and_then(Value::as_str);
+    let id = server.take(&["id"]).and_then(Value::as_str);
+    server.take(&["name"]);
+    let [transport, deployment] = ["transport", "deploymentType"].map(|name| server.take(&[name]).cloned());
     let (docker, sse) = (server.take(&["dockerConfig"]), server.take(&["sseConfig"]));
     let mut spec = Map::new();
-    match (docker, sse) {
-        (Some(Value::Object(docker)), _) => {
+    let [transport, deployment] = [&transport, &deployment].map(|word| word.as_ref().map_or(Some(""), Value::as_str));
+    match (transport, deployment, docker, sse) {
+        (Some("stdio" | "sse" | ""), Some("managed" | ""), Some(Value::Object(docker)), None) => {
             let docker = Section::new(docker, format!("{field}.dockerConfig"));
             spec.insert("managed".to_owned(), managed(docker, transport, converted));
         }
-        (_, Some(sse)) => {
-            let transport = if transport == Some("sse") { "SSE" } else { "Auto" };
-            spec.insert("external".to_owned(), json!({"url": sse["url"], "transport": transport}));
+        (Some("sse" | ""), Some("external" | ""), None, Some(Value::Object(sse))) if sse.contains_key("url") => {
+            let mut sse = Section::new(sse, format!("{field}.sseConfig"));
+            let kind = if transport == Some("sse") { "SSE" } else { "Auto" };
+            spec.insert("external".to_owned(), json!({"url": sse.take(&["url"]), "transport": kind}));
+            sse.finish(converted);
         }
-        _ => return converted.leave_out(field, "it has neither `dockerConfig` nor `sseConfig`"),
+        _ => return converted.refuse(field, FORMS),
     }
     server.copy(&["enabled"], &mut spec, "enabled");
     let state = "it is state, which the gateway keeps itself";
     server.leave_out(&["lastConnectedAt", "failureCount", "autoDisabled"], state, converted);
     server.finish(converted);
     converted.add("MCPUpstream", name, Value::Object(spec), field);
+    if let (Some(id), Some(made)) = (id.filter(|id| is_label_value(id)), converted.objects.last_mut()) {
+        made.document["metadata"]["labels"] = json!({SERVER_ID: id});
+    }
 }
 
 fn managed(mut docker: Section<'_>, transport: Option<&str>, converted: &mut Converted) -> Value {
@@ -87,11 +99,23 @@ fn managed(mut docker: Section<'_>, transport: Option<&str>, converted: &mut Con
     Value::Object(managed)
 }
 
+/// The forms that a binding can have.
+const SECTIONS: &str = "a binding has sectionType heading with headingText, block with blockId, or range with startLine and endLine, \
+                        and nothing of another one";
+
 /// Bindings of these settings are for every document.
 fn section_binding(binding: &Value, upstream: &str, name: &str, field: &str, converted: &mut Converted) {
     let empty = Map::new();
     let mut section = Section::new(binding.as_object().unwrap_or(&empty), field);
-    section.take(&["serverId", "sectionType"]);
+    section.take(&["serverId"]);
+    let wanted = section.take(&["sectionType"]);
+    let has = |names: &[&str]| names.iter().any(|name| binding.get(*name).is_some_and(|value| !value.is_null()));
+    let given =
+        [("heading", has(&["headingText"])), ("block", has(&["blockId"])), ("range", has(&["startLine", "endLine"]))];
+    let given: Vec<_> = given.into_iter().filter(|(_, has)| *has).map(|(kind, _)| kind).collect();
+    if given.len() != 1 || wanted.is_some_and(|wanted| wanted != given[0]) {
+        return converted.refuse(field, SECTIONS);
+    }
     let mut spec = Map::from_iter([
         ("document".to_owned(), json!({"glob": "**"})),
         ("upstream".to_owned(), json!({"name": upstream})),

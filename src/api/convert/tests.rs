@@ -191,6 +191,58 @@ fn settings() {
 }
 
 #[test]
+fn a_server_of_settings_has_its_id_as_a_label() {
+    let server = |id: &str| json!({"id": id, "name": "far", "transport": "sse", "sseConfig": {"url": "https://x"}});
+    for (id, label) in [("4b1c-9", json!("4b1c-9")), ("no label", Value::Null), ("", Value::Null)] {
+        let converted = made(&json!({"mcpServers": [server(id)]}));
+        assert_eq!(converted.objects[0].document["metadata"]["labels"]["hawsepipe.dev/server-id"], label, "{id}");
+    }
+}
+
+#[test]
+fn settings_that_contradict_themselves_are_errors() {
+    let (docker, sse) = (json!({"image": "i", "containerName": "c"}), json!({"url": "https://x"}));
+    for server in [
+        json!({"transport": "stdio", "sseConfig": sse}),
+        json!({"transport": "stdio", "deploymentType": "external", "sseConfig": sse}),
+        json!({"transport": "ws", "deploymentType": "external", "sseConfig": sse}),
+        json!({"transport": 1, "sseConfig": sse}),
+        json!({"transport": "sse", "deploymentType": "external"}),
+        json!({"transport": "sse", "deploymentType": "external", "sseConfig": {}}),
+        json!({"transport": "stdio", "deploymentType": "managed"}),
+        json!({"deploymentType": "managed", "sseConfig": sse}),
+        json!({"transport": "sse", "dockerConfig": docker, "sseConfig": sse}),
+        json!({}),
+    ] {
+        let mut named = server.clone();
+        named["name"] = json!("a");
+        let converted = made(&json!({"mcpServers": [named]}));
+        assert!(converted.objects.is_empty(), "{server}");
+        let wrong: Vec<_> = converted.wrong.iter().map(|wrong| (&*wrong.field, &*wrong.reason)).collect();
+        assert!(
+            matches!(&wrong[..], [("mcpServers[0]", reason)] if reason.contains("dockerConfig")),
+            "{server}: {wrong:?}"
+        );
+    }
+    for binding in [
+        json!({"sectionType": "heading", "blockId": "b"}),
+        json!({"sectionType": "page", "blockId": "b"}),
+        json!({"blockId": "b", "headingText": "T"}),
+        json!({"sectionType": "range", "headingText": "T", "startLine": 1}),
+        json!({"sectionType": "block"}),
+    ] {
+        let mut bound = binding.clone();
+        bound["serverId"] = json!("1");
+        let server = json!({"id": "1", "name": "a", "dockerConfig": docker, "sectionBindings": [bound]});
+        let converted = made(&json!({"mcpServers": [server]}));
+        assert_eq!(converted.objects.len(), 1, "{binding}");
+        assert!(converted.wrong[0].reason.contains("sectionType heading with headingText"), "{:?}", converted.wrong);
+    }
+    let server = json!({"name": "a", "sseConfig": {"url": "https://x", "headers": {}}});
+    assert_eq!(left_out(&made(&json!({"mcpServers": [server]}))), ["mcpServers[0].sseConfig.headers"]);
+}
+
+#[test]
 fn other_documents_are_not_converted() {
     for other in [
         json!({"apiVersion": "v1", "kind": "Secret", "mcpServers": {}}),

@@ -55,8 +55,8 @@ pub use synthesizer::{OutputFormat, OutputTypePlan, SynthesizerConfig, Synthesiz
 pub use tool_override::{AnnotationsOverride, ArgumentOverride, ToolOverride};
 pub use tracing::{OtlpProtocol, TracingPlan};
 pub use upstream::{
-    ArgumentValidation, EraSetting, ExchangePlan, HealthPlan, HttpTransport, OAuthPlan, TlsPlan, TransportPlan,
-    UpstreamPlan,
+    ArgumentValidation, EraSetting, ExchangePlan, HealthPlan, HttpTransport, OAuthPlan, SERVER_ID, TlsPlan,
+    TransportPlan, UpstreamPlan,
 };
 pub use value::{NamedValue, ValueSource};
 

@@ -9,6 +9,9 @@ use super::value::NamedValue;
 use super::{PhasePluginPlan, PinningPlan, PipelinePlan, Refusal, RetryPlan, ToolOverride};
 use crate::domain::ids::{Kind, ObjectKey};
 
+/// The label with the id that the configuration of another form has for the server. Invocations can name it.
+pub const SERVER_ID: &str = "hawsepipe.dev/server-id";
+
 /// An upstream with all defaults filled in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UpstreamPlan {

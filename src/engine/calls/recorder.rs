@@ -21,7 +21,7 @@ use crate::domain::reason::Reason;
 use crate::domain::record::{CallOutcome, CallRecord, EntryOutcome, EntryTrace, RunSources};
 use crate::engine::Engine;
 use crate::engine::plan::link::Linked;
-use crate::engine::request::{CallRequest, Reply};
+use crate::engine::request::{CallRequest, Endpoint, Reply};
 
 /// The log target of the line about a call. Operators name it in `HAWSEPIPE_LOG`, so it does not follow the module's path.
 const CALL_LOG: &str = "hawsepipe::call";
@@ -73,6 +73,7 @@ impl CallRecorder {
             started_at: engine.clock.unix_millis(),
             within: request.within.map(|within| within.request_id.to_owned()),
             method: request.method(),
+            upstream: asked_upstream(linked, request.endpoint).to_owned(),
             tool: request.kind.shown(request.name),
             era: request.caller.era.as_str(),
             principal: request.caller.identity.subject.clone(),
@@ -270,6 +271,13 @@ fn what_ran(entries: &[EntryTrace]) -> String {
 
 pub(crate) fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
+}
+
+/// The upstream at whose endpoint a call came in, before the call is routed; empty if that is the endpoint of all.
+fn asked_upstream<'a>(linked: &Linked, endpoint: Endpoint<'a>) -> &'a str {
+    let Endpoint::One(name) = endpoint else { return "" };
+    let is_there = linked.upstreams.iter().any(|upstream| upstream.target.plan.key.name == name);
+    if is_there { name } else { "" }
 }
 
 /// An empty record. Its outcome is `Cancelled`, which is correct for a call that is dropped before it ends.

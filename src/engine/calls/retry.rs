@@ -38,6 +38,7 @@ impl Engine {
             let upstream = &call.plan().key.name;
             self.metrics.retried(upstream, failure.reason());
             tracing::info!(upstream, reason = failure.reason().as_str(), "a call is sent again: {failure}");
+            call.request.client.pauses();
             tokio::time::sleep(pause).await;
             recorder.asked_again();
             call.request.client.sent_again();

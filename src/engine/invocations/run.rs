@@ -16,6 +16,7 @@ use crate::domain::invocation::{
     Invocation, InvocationEnd, InvocationStatus, NewInvocation, end_of_error, end_of_result, end_of_upstream_error,
 };
 use crate::domain::item::ItemKind;
+use crate::domain::plan::{SERVER_ID, UpstreamPlan};
 use crate::domain::raw::to_raw;
 use crate::domain::rpc::{INVALID_PARAMS, REQUEST_CANCELLED, RpcError};
 use crate::domain::section::{Place, SECTION};
@@ -54,15 +55,14 @@ impl Engine {
     /// # Errors
     /// If the plan has no such upstream, the parameters cannot be arguments, the place in the document is not valid, or too
     /// many invocations are running.
-    pub fn invoke(self: &Arc<Self>, new: NewInvocation) -> Result<Arc<InvocationEntry>, InvokeError> {
+    pub fn invoke(self: &Arc<Self>, mut new: NewInvocation) -> Result<Arc<InvocationEntry>, InvokeError> {
         let snapshot = self.snapshot();
-        if let Some(server) = new.server_id.as_deref().filter(|server| snapshot.upstream(server).is_none()) {
-            let names = snapshot.linked.upstreams.iter().map(|upstream| &*upstream.target.plan.key.name);
-            let hint = nearest::hint(server, &names.collect::<Vec<_>>());
-            return Err(InvokeError::UnknownServer(server.to_owned(), hint));
+        if let Some(server) = &mut new.server_id {
+            *server = name_of(&snapshot, server)?;
         }
         let place = place_of(&new).map_err(InvokeError::InvalidSection)?;
-        let invocation = created(new, place, self.clock.unix_millis());
+        let mut invocation = created(new, place, self.clock.unix_millis());
+        invocation.max_retries = self.retries_of(&snapshot, &invocation);
         if !may_be_arguments(&invocation.parameters) {
             return Err(InvokeError::InvalidParameters);
         }
@@ -72,6 +72,14 @@ impl Engine {
         }
         self.run_in_background(Arc::clone(&entry));
         Ok(entry)
+    }
+
+    /// How often an invocation can be sent again, as far as its upstream is known.
+    fn retries_of(&self, snapshot: &Snapshot, invocation: &Invocation) -> u32 {
+        let by_tool = || tool_of(snapshot, &invocation.tool_name, None).map(|(server, _)| server);
+        let server = invocation.server_id.clone().or_else(by_tool);
+        let index = server.and_then(|server| snapshot.upstream(&server));
+        index.map_or(0, |index| snapshot.linked.upstreams[index].target.plan.retry.attempts)
     }
 
     fn run_in_background(self: &Arc<Self>, running: Arc<InvocationEntry>) {
@@ -94,17 +102,19 @@ impl Engine {
             Err(error) => return end_of_error(error),
         };
         let (snapshot, began) = (self.snapshot(), self.clock.monotonic());
-        let upstream = snapshot.upstream(&server).map(|index| &snapshot.linked.upstreams[index].target.plan);
+        let cut = self.state.cut.load_full();
         entry.update(|state| {
             (state.server_id, state.tool_name) = (Some(server.clone()), tool.clone());
             (state.status, state.started_at) = (InvocationStatus::Executing, Some(self.clock.unix_millis()));
-            state.max_retries = upstream.map_or(0, |plan| plan.retry.attempts);
+            state.max_retries = self.retries_of(&snapshot, state);
         });
         let reply = self.call_invoked(entry, &wanted, &server, &tool).await;
         let took: Duration = self.clock.monotonic().saturating_sub(began);
         match reply {
             Reply::Result(result) => end_of_result(&result, took.as_secs_f64() * 1e3),
             Reply::UpstreamError(error) => end_of_upstream_error(&error),
+            // The stop switch has ended it.
+            Reply::Error(error) if cut.is_cancelled() => (InvocationStatus::Cancelled, Err(error.into())),
             Reply::Error(error) => end_of_error(error),
         }
     }
@@ -194,6 +204,19 @@ fn created(new: NewInvocation, place: Option<Map<String, Value>>, now: u64) -> I
         result: None,
         error: None,
     }
+}
+
+/// Returns the name of the upstream that has this name, with or without its namespace, or else this id in the configuration that
+/// it was converted from.
+fn name_of(snapshot: &Snapshot, server: &str) -> Result<String, InvokeError> {
+    let plans = || snapshot.linked.upstreams.iter().map(|upstream| &upstream.target.plan);
+    let is_named = |plan: &&UpstreamPlan| plan.key.name == server || plan.key.to_string() == server;
+    let has_id = |plan: &&UpstreamPlan| plan.labels.get(SERVER_ID).is_some_and(|id| id == server);
+    let found = plans().find(is_named).or_else(|| plans().find(has_id));
+    found.map(|plan| plan.key.name.clone()).ok_or_else(|| {
+        let hint = nearest::hint(server, &plans().map(|plan| &*plan.key.name).collect::<Vec<_>>());
+        InvokeError::UnknownServer(server.to_owned(), hint)
+    })
 }
 
 /// Returns the place that an invocation comes from: `section`, or else the line of the document.

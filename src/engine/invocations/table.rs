@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::budget::{NoRoom, Reservation};
-use crate::domain::invocation::{Invocation, InvocationEnd};
+use crate::domain::invocation::{Invocation, InvocationEnd, InvocationStatus};
 use crate::domain::ports::ToClient;
 
 /// The maximum number of invocations that are kept.
@@ -82,8 +82,15 @@ impl InvocationEntry {
 impl ToClient for InvocationEntry {
     fn progress(&self, _: Box<RawValue>) {}
 
+    fn pauses(&self) {
+        self.update(|state| {
+            state.status = InvocationStatus::Pending;
+            state.retry_attempt += 1;
+        });
+    }
+
     fn sent_again(&self) {
-        self.update(|state| state.retry_attempt += 1);
+        self.update(|state| state.status = InvocationStatus::Executing);
     }
 }
 
@@ -137,7 +144,7 @@ impl InvocationTable {
 mod tests {
     use super::*;
     use crate::domain::budget::{ByteBudget, Category};
-    use crate::domain::invocation::{InvocationSource, InvocationStatus, end_of_result};
+    use crate::domain::invocation::{InvocationSource, end_of_result};
     use crate::domain::raw::to_raw;
 
     fn entry(id: usize) -> Arc<InvocationEntry> {

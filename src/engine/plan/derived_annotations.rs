@@ -24,10 +24,7 @@ pub(super) fn annotate<'a>(
     routes: &Routes,
     offers: &mut [Offer<'a>],
 ) -> bool {
-    let all_are_listed = linked.upstreams.iter().zip(lists).all(|(upstream, list)| {
-        let list = list.as_ref().and_then(|list| list.list(ItemKind::Tool));
-        list.is_some() || !upstream.target.plan.enabled
-    });
+    let all_are_listed = all_are_listed(linked, lists);
     let mut annotated = false;
     for (upstream, offer) in linked.upstreams.iter().zip(offers) {
         let Some(pipeline) = &upstream.pipeline else { continue };
@@ -40,6 +37,14 @@ pub(super) fn annotate<'a>(
         }
     }
     annotated
+}
+
+/// Whether every enabled upstream has listed its tools.
+pub(super) fn all_are_listed(linked: &Linked, lists: &[Option<Arc<Catalogue>>]) -> bool {
+    linked.upstreams.iter().zip(lists).all(|(upstream, list)| {
+        let list = list.as_ref().and_then(|list| list.list(ItemKind::Tool));
+        list.is_some() || !upstream.target.plan.enabled
+    })
 }
 
 /// Returns the annotations of a pipeline's tool.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::changed_tools::unknown_overrides;
 use super::link::{Linked, LinkedChain, LinkedUpstream};
 use super::list_filters::{Dropped, ListFilters};
+use super::pipeline_includes::unknown_includes;
 use super::templates::{MAX_EXPRESSIONS, MAX_LENGTH, MAX_OF_ONE_UPSTREAM, MAX_TEMPLATES, Templates};
 use super::unknown_arguments::unknown_arguments;
 use super::unmatched_names::unmatched_names;
@@ -41,6 +42,7 @@ pub(super) fn list_problems(
     problems.extend(no_room_for_names(linked, lists, seen));
     problems.extend(unknown_overrides(linked, lists, seen));
     problems.extend(unmatched_names(linked, lists, seen));
+    problems.extend(unknown_includes(linked, lists, routes));
     problems.extend(left_out(linked, lists, filters, state));
     problems.extend(unmatched(linked, templates));
     problems.extend(long_names(linked, routes));

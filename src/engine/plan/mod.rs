@@ -19,6 +19,7 @@ pub mod listener_certificates;
 pub(crate) mod own_tools;
 pub(crate) mod pages;
 pub(crate) mod permitted_sets;
+mod pipeline_includes;
 pub(crate) mod plugin_revisions;
 pub(crate) mod schema;
 mod secret_values;

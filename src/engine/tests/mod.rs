@@ -12,6 +12,7 @@ mod doubled;
 mod explained;
 mod filters;
 mod forms;
+mod invocations;
 mod items;
 mod limits;
 mod lists;

@@ -1,6 +1,7 @@
 //! Tests of overrides of tools: what clients see, what they may give, what is sent, and what the gateway answers itself.
 
 use super::*;
+use crate::config::compile::tests::{add_phase, pipeline, pipeline_plan};
 use crate::domain::plan::{ArgumentOverride, ArgumentValidation, ToolOverride};
 use crate::domain::record::CallOutcome;
 
@@ -174,6 +175,21 @@ async fn an_override_of_a_tool_that_is_not_there_is_told() {
     let snapshot = engine.snapshot();
     let told: Vec<_> = snapshot.problems().iter().map(|problem| (problem.reason, &*problem.field)).collect();
     assert_eq!(told, [(Reason::ToolNotFound, "spec.tools.overrides[0].name")]);
+}
+
+#[tokio::test]
+async fn a_name_that_a_pipeline_includes_and_no_tool_has_is_told() {
+    let mut inputs = bare();
+    add_phase(&mut inputs, "step");
+    know(&mut inputs, "step", "index.js", &["default", "execute"]);
+    let mut sum = pipeline("pipe", "sum", &["step"]);
+    pipeline_plan(&mut sum.plan).include = ["up__read", "up__raed", "later__*"].map(Into::into).into();
+    inputs.pipelines.push(sum);
+    let engine = start(&inputs).await;
+    until(|| engine.snapshot().routes.all().len() == 2).await;
+    let told = engine.snapshot().problems().to_vec();
+    let told: Vec<_> = told.iter().map(|problem| (problem.reason, &*problem.field)).collect();
+    assert_eq!(told, [(Reason::ToolNotFound, "spec.tools.include[1]")]);
 }
 
 #[tokio::test]

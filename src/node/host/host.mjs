@@ -195,8 +195,9 @@ class Call {
   async fetch(input, init) {
     if (this.ended !== undefined) throw this.ended;
     if (!egress) {
-      log(this, 'warn', ['may not connect: the plugin lists no egress']);
-      throw new TypeError('this plugin lists no egress, so it may reach no host');
+      const host = URL.canParse(input?.url ?? input) ? new URL(input?.url ?? input).host : 'a host';
+      log(this, 'warn', [`may not connect to ${host}: the plugin lists no egress`]);
+      throw new TypeError(`this plugin lists no egress, so it may not reach ${host}`);
     }
     const signals = init?.signal ? [init.signal, this.signal] : [this.signal];
     return fetch(input, { ...init, signal: AbortSignal.any(signals) });

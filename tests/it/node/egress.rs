@@ -141,7 +141,7 @@ async fn a_plugin_that_lists_nothing_is_told_so() {
     let plugin = module(FETCH).link();
     let rig = Rig::with(&[&plugin]).await;
     let got = fetch(&rig, &plugin, json!([["http://127.0.0.1/"]])).await;
-    assert_eq!(got, ["TypeError: this plugin lists no egress, so it may reach no host"]);
+    assert_eq!(got, ["TypeError: this plugin lists no egress, so it may not reach 127.0.0.1"]);
 }
 
 /// The global `fetch` of Node.js says by itself no more than that it failed.

@@ -161,7 +161,7 @@ fn plugin(name: &str) -> PluginInput {
 }
 
 /// Returns a pipeline whose agents run these plugins of type phase, one after another. Names are in its namespace by default.
-fn pipeline(name: &str, tool: &str, plugins: &[&str]) -> PipelineInput {
+pub(crate) fn pipeline(name: &str, tool: &str, plugins: &[&str]) -> PipelineInput {
     let namespace = key(name).namespace;
     let agents = plugins.iter().enumerate().map(|(index, plugin)| AgentPlan {
         name: format!("a{index}"),
@@ -205,7 +205,7 @@ fn step(plugin: &str, kind: PluginKind) -> PhasePluginPlan {
     PhasePluginPlan { key: key(plugin), config: None, kind, unavailable: None }
 }
 
-fn pipeline_plan(plan: &mut UpstreamPlan) -> &mut PipelinePlan {
+pub(crate) fn pipeline_plan(plan: &mut UpstreamPlan) -> &mut PipelinePlan {
     match &mut plan.transport {
         TransportPlan::Pipeline(pipeline) => pipeline,
         other => panic!("{other:?}"),
@@ -228,7 +228,7 @@ fn model(role: &str) -> ModelPlan {
 }
 
 /// Adds a plugin of type phase.
-fn add_phase(inputs: &mut Inputs, name: &str) {
+pub(crate) fn add_phase(inputs: &mut Inputs, name: &str) {
     add_plugin(inputs, name, |plugin| plugin.kind = PluginKind::Phase);
     know(inputs, name, "index.js", &["execute", "getTools", "getPromptOverrides"]);
 }
