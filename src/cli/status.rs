@@ -94,7 +94,8 @@ fn retry(upstream: &Value) -> String {
     format!("{}/{most} at {}", retry["currentAttempt"], time(&retry["nextRetryAt"]))
 }
 
-fn upstream_state(upstream: &Value) -> String {
+/// Returns the state of an upstream in one word, or why it is not in routing.
+pub fn upstream_state(upstream: &Value) -> String {
     match (&upstream["enabled"], &upstream["autoDisabled"]) {
         (Value::Bool(false), _) => "Disabled".to_owned(),
         (_, Value::Bool(true)) => format!("{} (out of routing)", text(&upstream["connectionState"])),

@@ -39,9 +39,12 @@ pub async fn validate(args: ValidateArgs) -> anyhow::Result<ExitCode> {
     }
     let mut directory = directory(args.paths, args.options)?;
     let compiled = directory.read(None).await?;
-    let located = all_problems(&directory, compiled, !args.no_load).await?;
+    let objects = compiled.objects;
+    let mut located = all_problems(&directory, compiled, !args.no_load).await?;
+    // Those of one file together, in the order of its lines.
+    located.sort_by(|a, b| (&a.file, a.place).cmp(&(&b.file, b.place)));
     let errors = located.iter().filter(|l| l.problem.is_error() && !is_consequence(l)).count();
-    print(args.output, &located, errors)?;
+    print(args.output, &located, errors, objects)?;
     Ok(if errors > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -140,13 +143,15 @@ async fn load_problems(plugins: &[Arc<LinkedPlugin>], runtime: &Runtime) -> anyh
     Ok(problems)
 }
 
-fn print(format: ListFormat, located: &[Located], errors: usize) -> anyhow::Result<()> {
+fn print(format: ListFormat, located: &[Located], errors: usize, objects: usize) -> anyhow::Result<()> {
     if format == ListFormat::Table {
         for problem in located {
             print_line(&line(problem))?;
         }
         let warnings = located.iter().filter(|l| !l.problem.is_error()).count();
-        let verdict = format!("{errors} {}, {warnings} {}", plural(errors, "error"), plural(warnings, "warning"));
+        let [told, warned, read] = [(errors, "error"), (warnings, "warning"), (objects, "object")]
+            .map(|(count, word)| format!("{count} {}", plural(count, word)));
+        let verdict = format!("{told}, {warned} in {read}");
         return print_line(&if errors == 0 { paint(Colour::Green, &verdict) } else { paint(Colour::Red, &verdict) });
     }
     let items: Vec<_> = located.iter().map(|l| json!(l)).collect();

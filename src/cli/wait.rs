@@ -3,10 +3,12 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use super::admin::{NoAnswer, get_within};
+use serde_json::Value;
+
+use super::admin::{NoAnswer, get, get_within};
 use super::args::WaitArgs;
-use super::output::{print_line, say};
-use super::status::{problem_line, short};
+use super::output::{print_line, say, text};
+use super::status::{problem_line, short, upstream_state};
 
 /// The pause before another request to a gateway that does not answer.
 const AGAIN: Duration = Duration::from_millis(100);
@@ -23,6 +25,7 @@ pub async fn wait(args: WaitArgs) -> anyhow::Result<ExitCode> {
             Err(error) => return Err(error),
         }
     };
+    let waiting = if args.connected { connected(&args, deadline).await? } else { Vec::new() };
     let problems: Vec<_> = status["problems"].as_array().cloned().unwrap_or_default();
     problems.iter().for_each(|problem| say(&problem_line(problem)));
     let errors = problems.iter().filter(|problem| problem["level"] == "error").count();
@@ -32,5 +35,47 @@ pub async fn wait(args: WaitArgs) -> anyhow::Result<ExitCode> {
         _ => ", without what the errors above are about",
     };
     print_line(&format!("revision {} is in force{except}", short(&status["revision"])))?;
-    Ok(if errors == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    for upstream in &waiting {
+        let (name, why) = (text(&upstream["name"]), text(&upstream["error"]));
+        say(&format!("not connected to {name} ({}){}{why}", upstream_state(upstream), if why.is_empty() { "" } else { ": " }));
+    }
+    Ok(if errors == 0 && waiting.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Waits until the gateway is connected to every enabled upstream, or until `deadline`. Returns those that it is not connected to.
+async fn connected(args: &WaitArgs, deadline: Instant) -> anyhow::Result<Vec<Value>> {
+    loop {
+        let status = get(&args.admin, "/api/v1/status").await?;
+        let upstreams = status["upstreams"].as_array().into_iter().flatten();
+        let waiting: Vec<_> = upstreams.filter(|upstream| !is_connected(upstream)).cloned().collect();
+        if waiting.is_empty() || Instant::now() >= deadline {
+            return Ok(waiting);
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// Whether an upstream is connected, rests after it was, or is disabled.
+fn is_connected(upstream: &Value) -> bool {
+    upstream["enabled"] == false || ["Connected", "Resting"].contains(&&*upstream_state(upstream))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_upstream_that_is_disabled_or_rests_is_not_waited_for() {
+        for (upstream, expected) in [
+            (json!({"enabled": true, "connectionState": "Connected"}), true),
+            (json!({"enabled": true, "connectionState": "Disconnected", "restingSince": 1}), true),
+            (json!({"enabled": false, "connectionState": "Disconnected"}), true),
+            (json!({"enabled": true, "connectionState": "Connecting"}), false),
+            (json!({"enabled": true, "connectionState": "Error", "autoDisabled": true}), false),
+        ] {
+            assert_eq!(is_connected(&upstream), expected, "{upstream}");
+        }
+    }
 }

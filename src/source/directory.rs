@@ -63,6 +63,8 @@ pub struct CompiledManifests {
     pub problems: Vec<Problem>,
     /// The same Problems with their places: first those of reading, in file order, then those of compiling.
     pub located: Vec<Located>,
+    /// How many objects the manifests have.
+    pub objects: usize,
     /// The values of the secrets that the plan can refer to.
     pub secrets: FileSecrets,
     /// Files that cannot be read or parsed, or from which objects are missing and may not be deleted. What counted at the last
@@ -171,7 +173,8 @@ impl<I: Inspect> Directory<I> {
         let (unreadable, unclear) = (loaded.unreadable.clone(), loaded.unclear.clone());
         self.loaded = Some(loaded);
         let problems = located.iter().map(Located::to_problem).collect();
-        Ok(CompiledManifests { plan, problems, located, secrets, unreadable, unclear, folders })
+        let objects = loaded.object_count();
+        Ok(CompiledManifests { plan, problems, located, objects, secrets, unreadable, unclear, folders })
     }
 
     /// Reads the manifests. Objects whose files are gone count as deleted only once the files stay away: some programs

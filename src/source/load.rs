@@ -64,6 +64,11 @@ impl LoadedManifests {
         }
     }
 
+    /// Returns how many objects there are.
+    pub fn object_count(&self) -> usize {
+        self.objects.len()
+    }
+
     /// Whether the manifests declare an object of this kind, valid or not.
     pub(super) fn declares(&self, kind: Kind) -> bool {
         self.objects.keys().any(|id| id.kind == kind)

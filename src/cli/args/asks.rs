@@ -249,8 +249,12 @@ good form runs on, where there is one.
 
 Examples:
   hawsepipe run -f demo & hawsepipe wait
+  hawsepipe run -f demo & hawsepipe wait --connected && hawsepipe tools
   sed -i s/hello/goodbye/ demo/plugins/greet.mjs && hawsepipe wait && hawsepipe call everything__echo")]
 pub struct WaitArgs {
+    /// Also wait until the gateway is connected to every enabled upstream
+    #[arg(long)]
+    pub connected: bool,
     #[command(flatten)]
     pub admin: AdminArgs,
 }

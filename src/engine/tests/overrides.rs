@@ -181,7 +181,6 @@ async fn an_override_of_a_tool_that_is_not_there_is_told() {
 async fn a_name_that_a_pipeline_includes_and_no_tool_has_is_told() {
     let mut inputs = bare();
     add_phase(&mut inputs, "step");
-    know(&mut inputs, "step", "index.js", &["default", "execute"]);
     let mut sum = pipeline("pipe", "sum", &["step"]);
     pipeline_plan(&mut sum.plan).include = ["up__read", "up__raed", "later__*"].map(Into::into).into();
     inputs.pipelines.push(sum);

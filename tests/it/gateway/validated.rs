@@ -40,7 +40,7 @@ fn nothing_to_serve_is_said_and_where_it_was_looked_for() {
     let (_, said) = validated(folder.path().join("empty.yaml").to_str().unwrap());
     assert!(said.contains("empty.yaml") && said.contains("nothing to serve"), "{said}");
     let (code, said) = validated(below.to_str().unwrap());
-    assert_eq!((code, said.trim()), (0, "0 errors, 0 warnings"));
+    assert!(code == 0 && said.trim().starts_with("0 errors, 0 warnings in "), "{said}");
 }
 
 #[test]
