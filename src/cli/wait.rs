@@ -37,7 +37,11 @@ pub async fn wait(args: WaitArgs) -> anyhow::Result<ExitCode> {
     print_line(&format!("revision {} is in force{except}", short(&status["revision"])))?;
     for upstream in &waiting {
         let (name, why) = (text(&upstream["name"]), text(&upstream["error"]));
-        say(&format!("not connected to {name} ({}){}{why}", upstream_state(upstream), if why.is_empty() { "" } else { ": " }));
+        say(&format!(
+            "not connected to {name} ({}){}{why}",
+            upstream_state(upstream),
+            if why.is_empty() { "" } else { ": " }
+        ));
     }
     Ok(if errors == 0 && waiting.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -6,6 +6,7 @@ pub(crate) mod bound_section;
 mod changed_tools;
 pub(crate) mod check_places;
 mod derived_annotations;
+pub(crate) mod doubled_plugins;
 pub(crate) mod entries;
 pub(crate) mod filtered;
 pub(crate) mod form;

@@ -9,6 +9,7 @@ mod checks;
 mod clients;
 mod discovery;
 mod doubled;
+mod doubled_plugins;
 mod explained;
 mod filters;
 mod forms;

@@ -19,6 +19,7 @@ use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::domain::tool_name::shortened;
 use crate::engine::access::explained::AccessExplanation;
+use crate::engine::plan::doubled_plugins::doubled_plugins;
 use crate::engine::plan::link::{Linked, LinkedChain, LinkedEntry, link};
 use crate::engine::plan::snapshot::{Found, Lookup, Snapshot};
 use crate::engine::plan::withheld::Withheld;
@@ -331,9 +332,10 @@ fn names_of<'a>(upstream: &'a UpstreamPlan, kind: ItemKind, name: &'a str) -> (&
 }
 
 /// Links a plan. Returns its enabled plugins, ready to be loaded, and the problems that linking found, such as missing
-/// secrets.
+/// secrets and plugins that run twice.
 pub fn link_plugins(plan: Plan, secrets: &impl Secrets) -> (Vec<Arc<LinkedPlugin>>, Vec<Problem>) {
-    let (linked, problems) = link(plan, &[], secrets, &Arc::default());
+    let (linked, mut problems) = link(plan, &[], secrets, &Arc::default());
+    problems.extend(doubled_plugins(&linked));
     let plugins = linked.plugins.into_values().flatten().filter(|plugin| plugin.plan.enabled);
     (plugins.collect(), problems)
 }
