@@ -123,3 +123,20 @@ async fn a_chain_that_may_not_run_a_plugin_does_not_make_the_plugin_fail() {
     let plugin = &engine.plugins()[0];
     assert_eq!((plugin.state, &plugin.error), (LivePluginState::Enabled, &None));
 }
+
+#[tokio::test]
+async fn a_plugin_whose_newest_code_does_not_parse_runs_on_and_shows_the_error() {
+    let mut inputs = bare();
+    scripts(&mut inputs, "c", Phase::Request, &[(Role::Guard, "same")]);
+    let engine = start(&inputs).await;
+    assert_eq!(engine.plugins()[0].error, None);
+    crate::config::compile::tests::break_code(&mut inputs, "c0");
+    apply(&engine, &inputs).await;
+    let plugin = &engine.plugins()[0];
+    assert_eq!(plugin.state, LivePluginState::Enabled);
+    assert!(
+        plugin.error.as_ref().is_some_and(|error| error.contains("an expression is expected")),
+        "{:?}",
+        plugin.error
+    );
+}

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::domain::health::ConnectionState;
+use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::item::ItemKind;
 use crate::domain::plan::{Plan, PluginPlan};
 use crate::domain::plugin::{Phase, Protocol, Role};
@@ -11,6 +12,7 @@ use crate::domain::ports::WorkerInfo;
 use crate::domain::problem::Problem;
 use crate::engine::Engine;
 use crate::engine::plan::link::{LinkedChain, LinkedUpstream};
+use crate::engine::plan::snapshot::Snapshot;
 use crate::engine::upstreams::pinning::unapproved;
 use crate::engine::upstreams::state::UpstreamState;
 
@@ -121,7 +123,7 @@ pub struct PluginView {
     pub phases: Vec<Phase>,
     /// The state of the plugin in this process.
     pub state: LivePluginState,
-    /// Why the plugin cannot be started, or why its newest code could not be loaded.
+    /// Why the plugin cannot be started, or why its newest form is not accepted or could not be loaded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The chains that name the plugin, as `namespace/name`.
@@ -291,7 +293,10 @@ impl Engine {
             protocol: plugin.protocol,
             phases: plugin.phases.clone(),
             state,
-            error: error.or_else(|| lost.map(|lost| lost.failure.clone())).map(|failure| failure.message),
+            error: error
+                .or_else(|| lost.map(|lost| lost.failure.clone()))
+                .map(|failure| failure.message)
+                .or_else(|| error_of(snapshot, &ObjectId::new(Kind::Plugin, plugin.key.clone()))),
             chains,
             workers: own.count(),
         }
@@ -372,4 +377,10 @@ impl Engine {
         plan.hide_values();
         PlanView { problems: self.problems(&snapshot), plan }
     }
+}
+
+/// Returns the first error of an object.
+fn error_of(snapshot: &Snapshot, object: &ObjectId) -> Option<String> {
+    let is_of_it = |problem: &&Problem| problem.is_error() && problem.object.as_ref() == Some(object);
+    snapshot.problems().iter().find(is_of_it).map(|problem| problem.message.clone())
 }

@@ -256,7 +256,7 @@ pub(crate) fn know(inputs: &mut Inputs, code: &str, file_name: &str, exports: &[
 }
 
 /// Replaces a plugin's code by code that does not parse.
-fn break_code(inputs: &mut Inputs, name: &str) {
+pub(crate) fn break_code(inputs: &mut Inputs, name: &str) {
     let code = "export default (";
     let error = Some(SyntaxProblem { line: 1, column: 17, message: "an expression is expected".into() });
     inputs
