@@ -39,8 +39,7 @@ impl RoutedBeside {
 
     /// How long the server has to answer.
     pub(super) fn timeout(&self) -> Duration {
-        let timeout = self.plan().call_timeout_ms.unwrap_or(self.snapshot.plan().gateway.limits.call_timeout_ms);
-        Duration::from_millis(u64::from(timeout))
+        self.snapshot.call_timeout(self.plan())
     }
 }
 

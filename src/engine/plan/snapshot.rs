@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::changed_tools::{misfits, unsendable};
 use super::derived_annotations::annotate;
@@ -260,6 +261,11 @@ impl Snapshot {
     /// Returns the index of the upstream with this name.
     pub(crate) fn upstream(&self, name: &str) -> Option<usize> {
         self.linked.upstreams.iter().position(|u| u.target.plan.key.name == name)
+    }
+
+    /// Returns how long a server has to answer a request, apart from what overrides say of a tool.
+    pub(crate) fn call_timeout(&self, plan: &UpstreamPlan) -> Duration {
+        Duration::from_millis(u64::from(plan.call_timeout_ms.unwrap_or(self.plan().gateway.limits.call_timeout_ms)))
     }
 
     /// Returns the index of the upstream with the key and the kind of this one.

@@ -279,6 +279,23 @@ async fn an_upstream_that_is_tried_is_connecting_and_one_that_is_probed_again_st
 }
 
 #[tokio::test]
+async fn an_upstream_that_does_not_connect_within_the_time_of_a_call_is_in_error() {
+    let mut inputs = bare();
+    inputs.upstreams[0].plan.call_timeout_ms = Some(50);
+    let server = Server::default();
+    server.starting.store(true, Ordering::Relaxed);
+    let engine = engine(server);
+    apply(&engine, &inputs).await;
+    let state = || engine.upstreams()[0].connection_state;
+    until(|| state() == ConnectionState::Connecting).await;
+    until(|| state() == ConnectionState::Error).await;
+    assert_eq!(engine.report().upstreams[0].connection_state, ConnectionState::Error);
+    // It may still come up.
+    engine.server.started.notify_one();
+    until(|| state() == ConnectionState::Connected).await;
+}
+
+#[tokio::test]
 async fn an_upstream_whose_connection_keeps_ending_is_a_problem_and_is_not_connected_at_once() {
     let engine = start(&bare()).await;
     for _ in 0..20 {

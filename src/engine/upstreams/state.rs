@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::domain::budget::{NoRoom, Reservation};
 use crate::domain::caching::Caching;
 use crate::domain::digest::{revision, sha256_hex};
-use crate::domain::health::{Health, ShortConnections};
+use crate::domain::health::{ConnectionState, Health, ShortConnections};
 use crate::domain::item::{Item, ItemKind, Listed};
 use crate::domain::limits::Tracker;
 use crate::domain::pin;
@@ -129,6 +129,15 @@ impl UpstreamState {
     pub(crate) fn starting(&self, now: Duration) -> Option<String> {
         let since = now.saturating_sub(self.connecting_since?);
         (since >= STARTING).then(|| format!("starting for {} s", since.as_secs()))
+    }
+
+    /// Returns the state of the connection at `now`. One that has been made for longer than a call may take does not answer.
+    pub(crate) fn connection_state(&self, now: Duration, call_timeout: Duration) -> ConnectionState {
+        let took = self.connecting_since.map(|since| now.saturating_sub(since));
+        match self.health.state {
+            ConnectionState::Connecting if took.is_some_and(|took| took > call_timeout) => ConnectionState::Error,
+            state => state,
+        }
     }
 
     /// Returns why calls are refused, for how long a connection is being made, or else the last failure; `None` if there is none

@@ -230,6 +230,8 @@ impl Engine {
             let asked = Asked::new(method, &route.item.name);
             let mut explained = explain_item(&snapshot.linked, route.upstream, &asked, public, &unable);
             explained.notes.extend(notes::of_route(&snapshot.linked, &route).filter(|_| is_listed));
+            let plan = &snapshot.linked.upstreams[route.upstream].target.plan;
+            explained.notes.extend(self.check_routing(plan).err().map(|error| error.message));
             let is_withheld = snapshot.for_pipelines.contains(&route.index);
             explained.withheld = is_withheld.then(|| Withheld::ForPipelines.to_string());
             explained.access = client.map(|client| client.of_listed(&snapshot, &route)).transpose()?.flatten();

@@ -232,7 +232,7 @@ impl Engine {
                 upstream: plan.key.to_string(),
                 name: plan.key.name.clone(),
                 enabled: plan.enabled,
-                connection_state: state.health.state,
+                connection_state: state.connection_state(now, snapshot.call_timeout(plan)),
                 resting_since: state.resting_since,
                 consecutive_failures: state.health.failures,
                 auto_disabled: !state.health.in_routing(),

@@ -79,16 +79,16 @@ impl Engine {
 
     fn report_upstream(&self, snapshot: &Snapshot, index: usize, upstream: &LinkedUpstream) -> UpstreamReport {
         let plan = &upstream.target.plan;
-        let state = self.state.upstream(&plan.key);
+        let (state, now) = (self.state.upstream(&plan.key), self.clock.monotonic());
         let mut report = UpstreamReport {
             upstream: plan.key.to_string(),
-            connection_state: state.health.state,
+            connection_state: state.connection_state(now, snapshot.call_timeout(plan)),
             failures: state.health.failures,
             auto_disabled: !state.health.in_routing(),
             auto_disabled_at: state.auto_disabled_at.map(timestamp),
             enable: plan.enable.clone(),
             last_connected_at: state.connected_at.map(timestamp),
-            error: state.error(upstream.refusing.as_ref(), self.clock.monotonic()),
+            error: state.error(upstream.refusing.as_ref(), now),
             transport: self.transport(&upstream.target).map(str::to_owned),
             ..UpstreamReport::default()
         };
