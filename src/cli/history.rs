@@ -89,11 +89,12 @@ impl GatewayHistory {
         let message = if running.gateway.audit == AuditMode::Required {
             format!("{why}; until then, the audit trail is written to its former store")
         } else {
+            gateway.awaited_audit = Some(gateway.audit);
             gateway.audit = running.gateway.audit;
             format!("{why}; until then, audit.mode is {:?} as before", gateway.audit)
         };
         let object = ObjectId::new(Kind::MCPGateway, gateway.key.clone());
-        Some(Problem::error(Reason::AuditUnavailable, object, "spec.audit.mode", message))
+        Some(Problem::error(Reason::StoreUnavailable, object, "spec.audit.mode", message))
     }
 
     /// Waits until a store that the audit trail waits for was reached.
@@ -221,6 +222,7 @@ mod tests {
         let follow = |running: &Plan, audit, store: &StorePlan, url: &Url| {
             let mut newest = plan(audit, Some(store.clone()));
             let told = history.follow(&mut newest.gateway, running, url);
+            assert_eq!(newest.gateway.awaited_audit, (newest.gateway.audit != audit).then_some(audit));
             (newest.gateway.audit, told.map(|problem| problem.message).unwrap_or_default())
         };
         let (mut none, before) = (plan(BestEffort, None), plan(BestEffort, None));

@@ -16,7 +16,7 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// Waits until all earlier edits are in force, and prints the Problems of the plan.
 pub async fn wait(args: WaitArgs) -> anyhow::Result<ExitCode> {
     let deadline = Instant::now() + Duration::from_secs(args.admin.timeout);
-    let status = loop {
+    let mut status = loop {
         let left = deadline.saturating_duration_since(Instant::now());
         match get_within(&args.admin, "/api/v1/status?settled=true", left).await {
             Ok(status) => break status,
@@ -25,7 +25,10 @@ pub async fn wait(args: WaitArgs) -> anyhow::Result<ExitCode> {
             Err(error) => return Err(error),
         }
     };
-    let waiting = if args.connected { connected(&args, deadline).await? } else { Vec::new() };
+    let mut waiting = Vec::new();
+    if args.connected {
+        (status, waiting) = connected(&args, deadline).await?;
+    }
     let problems: Vec<_> = status["problems"].as_array().cloned().unwrap_or_default();
     problems.iter().for_each(|problem| say(&problem_line(problem)));
     let errors = problems.iter().filter(|problem| problem["level"] == "error").count();
@@ -46,14 +49,15 @@ pub async fn wait(args: WaitArgs) -> anyhow::Result<ExitCode> {
     Ok(if errors == 0 && waiting.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Waits until the gateway is connected to every enabled upstream, or until `deadline`. Returns those that it is not connected to.
-async fn connected(args: &WaitArgs, deadline: Instant) -> anyhow::Result<Vec<Value>> {
+/// Waits until the gateway is connected to every enabled upstream, or until `deadline`. Returns the last status, and the upstreams
+/// that it is not connected to.
+async fn connected(args: &WaitArgs, deadline: Instant) -> anyhow::Result<(Value, Vec<Value>)> {
     loop {
         let status = get(&args.admin, "/api/v1/status").await?;
         let upstreams = status["upstreams"].as_array().into_iter().flatten();
         let waiting: Vec<_> = upstreams.filter(|upstream| !is_connected(upstream)).cloned().collect();
         if waiting.is_empty() || Instant::now() >= deadline {
-            return Ok(waiting);
+            return Ok((status, waiting));
         }
         tokio::time::sleep(AGAIN).await;
     }

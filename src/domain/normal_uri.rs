@@ -4,12 +4,20 @@ use std::fmt::Write;
 
 /// Returns the normal form of a URI (RFC 3986, section 6.2.2): scheme and host in lower case, no `.` and `..` in the path, and no
 /// unreserved character percent-encoded. Characters that no URI has are encoded (RFC 3987, section 3.1). Of the scheme `file`, `localhost` is left out (RFC 8089),
-/// and so are empty segments; what a path is made of is not encoded, because servers decode all of it. `None` if the URI has this form, or no scheme.
+/// and so are empty segments and a query; what a path is made of is not encoded, because servers decode all of it. Fragments, which no
+/// request has (RFC 3986, section 6.1), are left out of `file`, `http` and `https`. `None` if the URI has this form, or no scheme.
 pub fn normal_form(uri: &str) -> Option<String> {
     let (scheme, rest) = uri.split_once(':').filter(|(scheme, _)| is_scheme(scheme))?;
     let scheme = scheme.to_ascii_lowercase();
     let is_file = scheme == "file";
     let (hierarchy, tail) = rest.split_at(rest.find(['?', '#']).unwrap_or(rest.len()));
+    // A template can have either in braces.
+    let tail = match &*scheme {
+        _ if uri.contains('{') => tail,
+        "file" => "",
+        "http" | "https" => tail.split('#').next().unwrap_or_default(),
+        _ => tail,
+    };
     let (authority, path) = match hierarchy.strip_prefix("//") {
         Some(after) => {
             let (authority, path) = after.split_at(after.find('/').unwrap_or(after.len()));
@@ -116,7 +124,12 @@ mod tests {
             ("file:///", "file:///"),
             ("file://host/pub/./x", "file://host/pub/x"),
             ("file:relative/../x", "file:x"),
-            ("HTTPS://User@Example.COM:443/%7Ea/b/../c?q=%7e%2f#%41", "https://User@example.com:443/~a/c?q=~%2F#A"),
+            ("HTTPS://User@Example.COM:443/%7Ea/b/../c?q=%7e%2f#%41", "https://User@example.com:443/~a/c?q=~%2F"),
+            ("file:///pub/secret?x#a", "file:///pub/secret"),
+            ("file:///pub/secret#", "file:///pub/secret"),
+            ("file:///pub/{name}{?x}", "file:///pub/{name}{?x}"),
+            ("http://a/b#c", "http://a/b"),
+            ("note:b#%63", "note:b#c"),
             ("http://a/b%2Fc//d", "http://a/b%2Fc//d"),
             ("http://a/b//", "http://a/b//"),
             ("http://a/b/..//", "http://a//"),

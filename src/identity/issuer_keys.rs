@@ -75,7 +75,8 @@ impl IssuerKeys {
         is_there: impl Fn(&KeySet) -> bool,
     ) -> Result<Arc<KeySet>, String> {
         if let Some(keys) = self.usable().filter(|keys| is_there(keys)) {
-            if self.fetched.load().as_ref().is_some_and(|fetched| fetched.at.elapsed() >= self.refresh) {
+            let is_due = |fetched: &Arc<FetchedKeys>| fetched.at.elapsed() >= self.refresh;
+            if self.failed.load().is_some() || self.fetched.load().as_ref().is_some_and(is_due) {
                 self.refresh_beside(guard.clone());
             }
             return Ok(keys);

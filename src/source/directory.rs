@@ -171,9 +171,9 @@ impl<I: Inspect> Directory<I> {
             located.push(nothing_to_serve(&self.settings.paths));
         }
         let (unreadable, unclear) = (loaded.unreadable.clone(), loaded.unclear.clone());
+        let objects = loaded.object_count();
         self.loaded = Some(loaded);
         let problems = located.iter().map(Located::to_problem).collect();
-        let objects = loaded.object_count();
         Ok(CompiledManifests { plan, problems, located, objects, secrets, unreadable, unclear, folders })
     }
 

@@ -76,14 +76,16 @@ impl Drop for ParkedCallCloser {
     }
 }
 
-/// Continues a parked call with the answers of its client, which `caller` has sent, if its headers pass the check. `None` if `state` is not one of
-/// the gateway's own: it may be the server's.
+/// Continues a parked call with the answers of its client, which `caller` has sent, if its headers pass the check. `denied` returns
+/// the reply if the rules deny the call to the client now: it then gets no answer that waited for it either. `None` if `state` is
+/// not one of the gateway's own: it may be the server's.
 pub(super) async fn go_on(
     gate: &Arc<ListenerContext>,
     state: &str,
     binding: Binding,
     (answers, caller): (Option<&RawValue>, &Caller),
     check_mirrored: &CheckMirrored<'_>,
+    denied: impl FnOnce() -> Option<Reply>,
 ) -> Option<Reply> {
     let call = match gate.open_id(IdPurpose::CallState, "", state) {
         Err(NotOpened::Foreign) => return None,
@@ -101,7 +103,11 @@ pub(super) async fn go_on(
     };
     let answers = answers.and_then(|answers| RawObject::parse(answers.get()).ok()).unwrap_or_default();
     call.call.asked.give(&answers, caller.whole_identity());
-    Some(match outcome(gate, &call).await {
+    let outcome = outcome(gate, &call).await;
+    if let Some(reply) = denied() {
+        return Some(reply);
+    }
+    Some(match outcome {
         Ok(continued) => reply(gate, call, continued),
         Err(task) => begin(gate, &task, &Arc::clone(&call.call.account), || call.call),
     })
@@ -145,7 +151,7 @@ pub(super) async fn forward_to_parked(
     }
     let caller = Caller::without_session(Arc::clone(&requester.identity));
     let input = if kind == ItemKind::Tool { params.arguments } else { params.raw };
-    let denied = gate.engine.denied_elsewhere(&caller, endpoint.as_engine(), (kind, &name), (input, params.meta));
+    let denied = gate.engine.denied_waiting(&caller, endpoint.as_engine(), (kind, &name), (input, params.meta));
     if let Some(reply) = denied {
         return Some(RpcResponse::reply(id, &reply, Era::Modern).into_response());
     }

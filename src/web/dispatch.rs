@@ -317,8 +317,14 @@ impl ClientRequest<'_> {
         };
         let check = |marked: &[Mirrored]| self.client.check_mirrored(marked, self.params.arguments);
         let binding = Binding::new(caller.identity.key(), self.endpoint.upstream(), kind, name, self.params.arguments);
+        let denied = || {
+            let input = if kind == ItemKind::Tool { self.params.arguments } else { self.params.raw };
+            let (endpoint, sent) = (self.endpoint.as_engine(), (input, self.params.meta));
+            self.gate.engine.denied_waiting(caller, endpoint, (kind, name), sent)
+        };
         if let Some(state) = round.state.as_deref().and_then(text)
-            && let Some(reply) = go_on(self.gate, &state, binding, (round.responses.as_deref(), caller), &check).await
+            && let Some(reply) =
+                go_on(self.gate, &state, binding, (round.responses.as_deref(), caller), &check, denied).await
         {
             return Err(reply);
         }

@@ -24,7 +24,7 @@ pub(super) fn compile(world: &World<'_>, problems: &mut Vec<Problem>) -> Vec<Cha
         }
     }
     for invalid in world.inputs.invalid.iter().filter(|o| o.id.kind == Kind::PluginChain) {
-        let form = world.accepted(&invalid.id.key).filter(|_| world.takes_invalid(invalid)).cloned();
+        let form = world.accepted(&invalid.id.key).filter(|_| world.keeps_invalid(invalid)).cloned();
         chains.extend(form.or_else(|| world.refusing_form(invalid)));
     }
     for chain in &mut chains {
@@ -43,7 +43,14 @@ pub(super) fn compile(world: &World<'_>, problems: &mut Vec<Problem>) -> Vec<Cha
 }
 
 impl World<'_> {
-    /// Whether the gateway takes a chain that is invalid, as far as that can be read.
+    /// Whether the gateway keeps the accepted form of a chain that is invalid. Labels say nothing: a mistake can be in them.
+    fn keeps_invalid(&self, chain: &InvalidObject) -> bool {
+        let (own, key) = (&self.gateway.key.namespace, &chain.id.key);
+        let keeps = |wanted: &Takes| takes::includes(&wanted.namespaces, own, &key.namespace, self.inputs);
+        self.gateway.required.contains(key) || self.takes.is_none_or(keeps)
+    }
+
+    /// Whether the gateway takes a chain that is invalid and was never accepted, as far as that can be read.
     fn takes_invalid(&self, chain: &InvalidObject) -> bool {
         let own = &self.gateway.key.namespace;
         let takes = |wanted: &Takes| takes::takes_invalid(wanted, own, chain, self.inputs);

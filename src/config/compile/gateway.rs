@@ -30,6 +30,7 @@ pub(super) fn compile(inputs: &Inputs, previous: Option<&Plan>) -> GatewayPlan {
         }),
         ..implicit(inputs)
     });
+    gateway.audit = gateway.awaited_audit.take().unwrap_or(gateway.audit);
     // `require` decides again whether every required chain is in force.
     gateway.refusing.take_if(|refusal| refusal.reason == Reason::RequiredChainMissing);
     // The stop switch works even if the object is invalid.
@@ -86,6 +87,7 @@ pub fn implicit(inputs: &Inputs) -> GatewayPlan {
         history_per_plugin: 1000,
         history: HistoryPlan::default(),
         audit: AuditMode::default(),
+        awaited_audit: None,
         log_level: None,
         tracing: None,
         admin_authentication: false,

@@ -1,7 +1,6 @@
 //! Compiles bindings of sections: which ones the gateway takes, and whether their upstreams can be used.
 
-use super::fault::invalid;
-use super::takes::{by_both, shared, takes, takes_invalid};
+use super::takes::{by_both, includes, shared, takes};
 use super::{FieldFault, bounds, id, is_invalid};
 use crate::config::input::{Inputs, SectionInput, UpstreamInput};
 use crate::config::nearest::nearest;
@@ -60,11 +59,11 @@ impl SectionContext<'_> {
         by_both((self.gateway, taken, "spec.sections"), id(Kind::SectionBinding, key), &section.gateways, problems)
     }
 
-    /// Whether the binding is invalid now, and the gateway still takes it.
+    /// Whether the binding is invalid now, and the gateway still takes its namespace. A mistake can be in its labels.
     fn keeps(&self, kept: &SectionPlan) -> bool {
-        let own = &self.gateway.namespace;
-        invalid(self.inputs, Kind::SectionBinding, &kept.key)
-            .is_some_and(|object| self.takes.is_none_or(|wanted| takes_invalid(wanted, own, object, self.inputs)))
+        let (own, namespace) = (&self.gateway.namespace, &kept.key.namespace);
+        let keeps = |wanted: &Takes| includes(&wanted.namespaces, own, namespace, self.inputs);
+        is_invalid(self.inputs, Kind::SectionBinding, &kept.key) && self.takes.is_none_or(keeps)
     }
 
     /// Returns the binding as written; if that is not accepted, its last accepted form; if there is none, a form that

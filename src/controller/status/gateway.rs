@@ -11,6 +11,7 @@ use crate::controller::GATEWAY_LABEL;
 use crate::controller::condition_type::ConditionType;
 use crate::controller::lowered::LoweredObject;
 use crate::controller::pods::Pods;
+use crate::domain::audit::AuditMode;
 use crate::domain::plan::{ChainPlan, Refusal, Restrictions};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
@@ -214,7 +215,10 @@ fn none_ready(state: &GatewayState, object: &LoweredObject, pods: &Pods) -> Stri
     }
     let label = format!("{GATEWAY_LABEL}={}", object.id.key.name);
     let told: Vec<_> = pods.failing.iter().chain(&state.rollout.stalled).map(String::as_str).collect();
-    let why = if told.is_empty() { String::new() } else { format!(": {}", told.join("; ")) };
+    let mut why = if told.is_empty() { String::new() } else { format!(": {}", told.join("; ")) };
+    if told.is_empty() && state.in_force.gateway.audit == AuditMode::Required {
+        why.push_str("; with audit.mode Required, a pod is ready once it has reached its store: its log has the cause");
+    }
     match pods.all {
         0 => format!("there is no pod with its label, {label}{why}"),
         all => format!("none of its {all} pods ({label}) is ready{why}"),

@@ -39,10 +39,10 @@ pub(super) fn secret_keys<'a>(values: impl IntoIterator<Item = &'a NamedValue>) 
     keys.collect()
 }
 
-/// Returns the headers that are sent to an upstream, and the certificates for its connection.
+/// Returns the headers that are sent to an upstream and the certificates for its connection, or the keys of a pipeline's models.
 pub(super) fn values_of(plan: &UpstreamPlan) -> impl Iterator<Item = &NamedValue> {
-    let is_external = matches!(plan.transport, TransportPlan::External { .. });
-    plan.transport.values().filter(move |_| is_external)
+    let is_of_pods = matches!(plan.transport, TransportPlan::External { .. } | TransportPlan::Pipeline(_));
+    plan.transport.values().filter(move |_| is_of_pods)
 }
 
 #[cfg(test)]

@@ -3,7 +3,9 @@
 use serde_json::Value;
 
 use super::conditions::Conditions;
+use super::grant::{secret_keys, values_of};
 use super::input::StatusInput;
+use super::plugin::told_of_secrets;
 use super::serving::{Serving, found_by_pods, gateways, live, problems, programmed, serving, warnings};
 use crate::api::lower::Lowered;
 use crate::api::pipeline::status::ToolPipelineStatus;
@@ -20,6 +22,7 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
     let fine = set.accepted(&found) & set.resolved(&found);
     let plan = serving.iter().find_map(|serving| serving.state.planned.upstream(&object.id.key));
     let kept = !fine && plan.is_some_and(|plan| plan.refusing.is_none());
+    told_of_secrets(&mut set, &serving, &plan.map(|plan| secret_keys(values_of(plan))).unwrap_or_default());
     programmed(&mut set, input, &serving, kept, absent(input, object));
     if let Some(lost) = unnamed(&serving, object) {
         set.replace(ConditionType::Programmed, lost.reason.as_str(), &format!("{}: {}", lost.field, lost.message));

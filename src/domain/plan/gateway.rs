@@ -63,6 +63,9 @@ pub struct GatewayPlan {
     /// Whether the audit trail is written, and whether calls wait for it.
     #[serde(default, skip_serializing_if = "AuditMode::is_default")]
     pub audit: AuditMode,
+    /// The mode that was accepted and comes into force once its store was reached; `None` if that is `audit`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub awaited_audit: Option<AuditMode>,
     /// `error`, `warn`, `info`, `debug` or `trace`; `None` if the manifest does not set it.
     pub log_level: Option<String>,
     /// Where traces are sent; `None` if the manifest does not say.

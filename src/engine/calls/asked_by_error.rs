@@ -61,7 +61,7 @@ impl AskedClient<'_> {
 }
 
 /// Whether an error asks the user to open URLs. What cannot be read may ask.
-fn asks(error: &RawValue) -> bool {
+pub(super) fn asks(error: &RawValue) -> bool {
     #[derive(Deserialize)]
     struct Code<'a> {
         #[serde(borrow)]

@@ -12,7 +12,7 @@ use super::content::Content;
 use super::outcome::{CallEnd, Denial, DenialKind};
 use super::progress::Progress;
 use super::question_traces::{OneQuestion, QuestionTraces};
-use super::recheck::{Effect, NewGuards};
+use super::recheck::{Effect, NewGuards, Sent};
 use super::recorder::CallRecorder;
 use super::routed_call::Routed;
 use super::task_state::task_note;
@@ -38,6 +38,8 @@ pub(crate) struct AskedClient<'a> {
     /// How the call ends, if it ends while it asks its client or before it is sent.
     early: Mutex<Option<CallEnd>>,
     has_ended: Notify,
+    /// The content that request chains made of the call; empty if they made none.
+    changed: Mutex<String>,
 }
 
 /// The chains over one question, and what they have at hand.
@@ -64,7 +66,7 @@ impl<'a> AskedClient<'a> {
     pub(crate) fn new(engine: &'a Arc<Engine>, call: &'a Routed<'a>, recorder: &CallRecorder) -> Self {
         let progress = Progress::of(engine, call);
         let (traces, early, has_ended) = (Arc::clone(&recorder.questions), Mutex::default(), Notify::new());
-        Self { engine, call, progress, traces, early, has_ended }
+        Self { engine, call, progress, traces, early, has_ended, changed: Mutex::default() }
     }
 
     /// Waits until the call ends while it asks its client. Returns its end.
@@ -100,17 +102,33 @@ impl<'a> AskedClient<'a> {
     /// answer for the server. The wait for the client can be long, so the call is checked again after it.
     pub(super) async fn put(&self, question: Question) -> Result<Answer, NotPassed> {
         let method = question.method;
-        let new = self.recheck(Effect::Question(method))?;
-        if let Some(denial) = new.denial() {
-            return Err(NotPassed::Refused { what: "the question", end: ChainEnd::Denied(denial) });
-        }
+        self.may_ask(method)?;
         let answer = self.put_past_chains(question).await?;
-        self.recheck(Effect::Send(Some(method)))?;
+        self.recheck(Effect::Send(&[method]))?;
         Ok(answer)
     }
 
+    /// Checks whether a question of this method may be put to the client now.
+    fn may_ask(&self, method: Method) -> Result<(), NotPassed> {
+        match self.recheck(Effect::Question(method))?.denial() {
+            Some(denial) => Err(NotPassed::Refused { what: "the question", end: ChainEnd::Denied(denial) }),
+            None => Ok(()),
+        }
+    }
+
+    /// Remembers the content that request chains made of the call.
+    pub(super) fn changed_to(&self, content: &str) {
+        content.clone_into(&mut self.changed.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn recheck_call(&self, effect: Effect<'_>) -> Result<NewGuards, CallEnd> {
+        let changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
+        let sent = if changed.is_empty() { Sent::Unchanged } else { Sent::Content(&changed) };
+        self.engine.recheck(self.call, effect, sent)
+    }
+
     fn recheck(&self, effect: Effect<'_>) -> Result<NewGuards, NotPassed> {
-        self.engine.recheck(self.call, effect, None).map_err(|end| {
+        self.recheck_call(effect).map_err(|end| {
             if !self.call.plan().is_served_here() {
                 return NotPassed::Ended(Box::new(end));
             }
@@ -130,8 +148,12 @@ impl<'a> AskedClient<'a> {
         }
         let not_asked = |end| NotPassed::Refused { what: "the question", end };
         let mut asking = self.begin(question.method, chains, chains.all()).map_err(not_asked)?;
+        let method = question.method;
         let question = self.check(&mut asking, question).await.map_err(not_asked)?;
+        // The chains can take long, and so can the client.
+        self.may_ask(method)?;
         let answer = self.wait(question).await;
+        self.recheck(Effect::Send(&[method]))?;
         self.check_answer(&mut asking, answer).await.map_err(|end| NotPassed::Refused { what: ANSWER, end })
     }
 
@@ -275,8 +297,7 @@ impl ToClient for AskedClient<'_> {
     }
 
     fn may_be_sent(&self) -> bool {
-        let checked = self.engine.recheck(self.call, Effect::Send(None), None);
-        checked.map_err(|end| self.end(end)).is_ok()
+        self.recheck_call(Effect::Send(&[])).map_err(|end| self.end(end)).is_ok()
     }
 
     fn latest_identity(&self) -> Option<Arc<Identity>> {

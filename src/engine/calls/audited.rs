@@ -49,10 +49,18 @@ impl Engine {
         recorder.record().rule = cause.rule;
         let mode = self.audit_mode();
         let is_unaudited = end.reason.as_deref() == Some(Reason::AuditUnavailable.as_str());
+        recorder.gather();
         if mode == AuditMode::Off || is_unaudited {
+            // The beginning can be stored all the same, so it has an end, for which the call does not wait.
+            if recorder.audit == AuditState::Begun
+                && let Some(audit) = &self.audit
+            {
+                let row = self.audit_row(end.outcome, end.reason.as_deref(), cause.upstream, recorder);
+                audit.record(AuditRow::End(row));
+                recorder.audit = AuditState::Ended;
+            }
             return end;
         }
-        recorder.gather();
         let (rpc, is_error) = match &end.reply {
             Reply::Result(_) => (RpcOutcome::Result, Some(end.outcome != CallOutcome::Ok)),
             Reply::Error(_) | Reply::UpstreamError(_) => (RpcOutcome::Error, None),

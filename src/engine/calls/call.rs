@@ -10,6 +10,7 @@ use tokio::task::unconstrained;
 use tracing::Instrument;
 
 use super::arguments::ARGUMENTS;
+use super::asked_by_error::asks as asks_by_error;
 use super::asked_client::AskedClient;
 use super::chain::CallContext;
 use super::content::Content;
@@ -17,7 +18,7 @@ use super::find::LookupTarget;
 use super::meta::CallMeta;
 use super::outcome::{CallEnd, Denial};
 use super::own_tool::{NamedCall, own_tool};
-use super::recheck::{Effect, NewGuards};
+use super::recheck::{ASKED_IN_ROUNDS, Effect, NewGuards, Sent};
 use super::recorder::CallRecorder;
 use super::routed_call::Routed;
 use super::spans;
@@ -199,7 +200,7 @@ impl Engine {
         let context = CallContext::of(&call.facts, method, client);
         let mut sent = match checked {
             Some(members) => members,
-            None => match self.members_of_chains(call, context, recorder).await {
+            None => match self.members_of_chains((call, client), context, recorder).await {
                 Ok(members) => members,
                 Err(end) => return end,
             },
@@ -211,7 +212,7 @@ impl Engine {
             Ok(answered) => answered,
             Err(end) => return end,
         };
-        let new = match self.recheck(call, Effect::Answer(&[]), Some(&sent)) {
+        let new = match self.recheck(call, Effect::Answer(&[]), Sent::Members(&sent)) {
             Ok(new) => new,
             Err(end) => return end,
         };
@@ -232,8 +233,8 @@ impl Engine {
             return end;
         }
         // New Guards run on answers only, not on what asks the client, or begins a task.
-        let is_other = facts.asks_back || facts.unclear || facts.begins_task;
-        let is_other = is_other || matches!(call.request.task, TaskUse::Begins(_));
+        let asks = facts.asks_back || matches!(&answered.answer, Answer::Error(error) if asks_by_error(error));
+        let is_other = asks || facts.unclear || facts.begins_task || matches!(call.request.task, TaskUse::Begins(_));
         if let Some(denial) = new.denial().filter(|_| is_other) {
             return self.refused(call.request.kind, denial);
         }
@@ -242,11 +243,16 @@ impl Engine {
             Ok(answer) => ServerAnswer { era, answer },
             Err(end) => return end,
         };
+        // The chains over the questions can take long.
+        if let Some(end) = self.denied_since(call, sent).filter(|_| asks && !facts.asks_back) {
+            return end;
+        }
         if let Some(end) = self.task_begun(call, &answered, facts) {
             return end;
         }
         if facts.asks_back {
-            return client.asks_back(answered.answer, facts).await;
+            let end = client.asks_back(answered.answer, facts).await;
+            return self.denied_since(call, sent).unwrap_or(end);
         }
         if call.request.kind == ItemKind::Resource && is_foreign(call, era) {
             answered.answer = without_members(answered.answer, &MODERN_OF_RESOURCES);
@@ -256,27 +262,10 @@ impl Engine {
         for_client(call, can_be_other, end)
     }
 
-    /// Returns the end of a call of whose result it is not clear what the server wants: it may ask the client for input that
-    /// chains must see. A key that stands twice is told elsewhere where a Guard is on the call.
-    fn unclear(&self, call: &Routed<'_>, answered: &ServerAnswer, facts: ResultFacts) -> Option<CallEnd> {
-        let is_told = || {
-            let Answer::Result(result) = &answered.answer else { return false };
-            call.item.is_guarded() && doubled_key(result.get()).is_some()
-        };
-        let why = if facts.mistyped && answered.era == Era::Modern {
-            "the resultType of its result is not a string"
-        } else if facts.unclear && call.item.watches_questions() && !is_told() {
-            "its result has a member twice, or one whose name cannot be decoded"
-        } else {
-            return None;
-        };
-        Some(self.upstream_failed(call, &UpstreamError::Protocol(why.into())))
-    }
-
     /// Runs the request chains on the content, and returns the members of `params` that are sent.
     async fn members_of_chains(
         self: &Arc<Self>,
-        call: &Routed<'_>,
+        (call, client): (&Routed<'_>, &AskedClient<'_>),
         context: CallContext<'_>,
         recorder: &mut CallRecorder,
     ) -> Result<OutMembers, CallEnd> {
@@ -285,7 +274,10 @@ impl Engine {
         let chains = self.run_chains(context, &call.item.request, &when, &content, &mut recorder.traces);
         match chains.await.map_err(|end| end.of_call(call.request.kind))? {
             None => call.members_in_time(None).await,
-            Some(Content::Arguments(text)) => call.members_in_time(Some(text)).await,
+            Some(Content::Arguments(text)) => {
+                client.changed_to(&text);
+                call.members_in_time(Some(text)).await
+            }
             Some(_) => Err(CallEnd::internal("a request chain gave no arguments")),
         }
     }
@@ -303,7 +295,8 @@ impl Engine {
         round: InputRound,
         recorder: &mut CallRecorder,
     ) -> Result<ServerAnswer, CallEnd> {
-        self.recheck(call, Effect::Send(None), Some(members))?;
+        let answered = if round.responses.is_some() { ASKED_IN_ROUNDS } else { &[] };
+        self.recheck(call, Effect::Send(answered), Sent::Members(members))?;
         let sent = self.send_once(call, client, members, round, recorder);
         tokio::select! {
             biased;

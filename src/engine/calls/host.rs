@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use super::chain::{CallContext, Nobody};
+use super::recheck::current_identity;
 use crate::domain::budget::{Account, Category, Reservation};
 use crate::domain::item::ItemKind;
 use crate::domain::limits::Tracker;
@@ -62,7 +63,12 @@ impl<'a> CallHost<'a> {
         let facts = self.context.facts;
         // The client can have answered a question of this call with another token.
         let latest = self.context.client.latest_identity();
-        let latest = latest.map(|identity| Caller { identity, ..facts.caller.clone() });
+        let newest = self.engine.snapshot();
+        let Some(identity) = current_identity(&newest, latest.as_ref().unwrap_or(&facts.caller.identity)) else {
+            return Err(RpcError::refused(Reason::NotAuthorized, "the API key of the call is not accepted any more"));
+        };
+        let is_other = !Arc::ptr_eq(identity, &facts.caller.identity);
+        let latest = is_other.then(|| Caller { identity: Arc::clone(identity), ..facts.caller.clone() });
         let request = CallRequest {
             endpoint: Endpoint::All,
             caller: latest.as_ref().unwrap_or(&facts.caller),

@@ -1,12 +1,13 @@
 //! Forwards the progress of a call, and the log messages of its server, to the client.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::value::RawValue;
 
 use super::routed_call::Routed;
 use super::task_state::{is_short_number, task_note};
+use crate::domain::identity::Identity;
 use crate::domain::ports::ToClient;
 use crate::domain::raw::RawObject;
 use crate::domain::task::OpenTask;
@@ -50,6 +51,10 @@ impl<'a> Progress<'a> {
 }
 
 impl ToClient for Progress<'_> {
+    fn latest_identity(&self) -> Option<Arc<Identity>> {
+        self.client.latest_identity()
+    }
+
     fn progress(&self, params: Box<RawValue>) {
         let Ok(object) = RawObject::parse(params.get()) else { return };
         let progress = object.get("progress").and_then(|progress| progress.get().parse().ok());

@@ -9,17 +9,18 @@ use serde_json::value::RawValue;
 
 use super::chain::Nobody;
 use super::content::Content;
+use super::finish::add_modern_members;
 use super::meta::CallMeta;
-use super::outcome::{CallEnd, Denial};
+use super::outcome::{CallEnd, Denial, DenialKind};
+use super::own_tool::NamedCall;
 use super::recorder::blank;
 use super::routed_call::Routed;
-use super::when::WhenInput;
 use crate::domain::budget::Category;
 use crate::domain::identity::{Identity, IdentityMethod};
 use crate::domain::item::ItemKind;
 use crate::domain::method::Method;
 use crate::domain::plan::{Refusal, UpstreamPlan};
-use crate::domain::plugin::Phase;
+use crate::domain::plugin::{Phase, Role};
 use crate::domain::reason::Reason;
 use crate::domain::record::CallOutcome;
 use crate::domain::upstream::{InputRound, OutMembers};
@@ -34,12 +35,26 @@ use crate::engine::request::{CallRequest, Caller, Endpoint, Reply, TaskUse};
 /// The next effect of a call that has waited.
 #[derive(Clone, Copy)]
 pub(crate) enum Effect<'a> {
-    /// Something is sent to a server: the call, a call of a step, or the client's answer to a question of this method.
-    Send(Option<Method>),
+    /// Something is sent to a server: the call, a call of a step, or the client's answers to questions of these methods.
+    Send(&'a [Method]),
     /// A question of this method is put to the client.
     Question(Method),
     /// The answer is given to the client, after its chains and these entries, which came into force during the call.
     Answer(&'a [Selected]),
+}
+
+/// The questions whose answers can come with the repetition of a call, and that can come in an answer.
+pub(crate) const ASKED_IN_ROUNDS: &[Method] = &[Method::Elicit, Method::CreateMessage, Method::ListRoots];
+
+/// What is sent of a call, or was.
+#[derive(Clone, Copy)]
+pub(crate) enum Sent<'a> {
+    /// Not known, or as it was received.
+    Unchanged,
+    /// The members of the parameters.
+    Members(&'a OutMembers),
+    /// The content that chains made.
+    Content(&'a str),
 }
 
 /// The entries that must run, and that were not on the call when it began.
@@ -65,6 +80,13 @@ fn past_new_guard(chain: &str) -> Denial {
     Denial { chain: Some(chain.to_owned()), ..Denial::without_cause(Reason::FailsClosed, text) }
 }
 
+/// The same for a call that its server has already had.
+fn past_new_guard_when_sent(chain: &str) -> Denial {
+    let text = "A Guard came into force during the call, and has not seen it. The server may have done what the call asks for: find \
+                that out before you call again.";
+    Denial { kind: DenialKind::Failed(Reason::FailsClosed), text: text.to_owned(), ..past_new_guard(chain) }
+}
+
 impl Engine {
     /// Checks a call before its next effect. If nothing changed since its last check, this compares two pointers. `sent` is what
     /// was sent or is about to be, if that is known.
@@ -72,12 +94,7 @@ impl Engine {
     /// # Errors
     /// The end of the call: the gateway is stopped and something would be sent, the rules deny the call to the client as it is
     /// known now, or an entry that must run has not seen what was sent.
-    pub(crate) fn recheck(
-        &self,
-        call: &Routed<'_>,
-        effect: Effect<'_>,
-        sent: Option<&OutMembers>,
-    ) -> Result<NewGuards, CallEnd> {
+    pub(crate) fn recheck(&self, call: &Routed<'_>, effect: Effect<'_>, sent: Sent<'_>) -> Result<NewGuards, CallEnd> {
         let newest = self.snapshot();
         let sends = !matches!(effect, Effect::Answer(_));
         let open = if sends { self.check_open(&newest, call.request.caller) } else { check_refusing(&newest) };
@@ -95,24 +112,28 @@ impl Engine {
         };
         let identity = answered_by.as_ref().unwrap_or(&call.request.caller.identity);
         let Some(identity) = current_identity(&newest, identity) else { return Err(self.key_removed(call)) };
-        self.check_rules(call, &newest, (index, identity), sent)?;
+        let contents = call.contents(sent);
+        self.check_rules(call, &newest, (index, identity), &contents)?;
         let upstream = &newest.linked.upstreams[index];
         let ran = if let Effect::Answer(ran) = effect { ran } else { &[] };
         let known: KnownEntries<'_> = call.item.chains().chain(ran).collect();
-        let when = call.when(&call.content);
         for selected in call.chains_in(&newest, upstream, Phase::Request, None) {
-            if let Some(chain) = known.first_new(&selected, Some((call, &when))) {
-                return Err(self.refused(call.request.kind, past_new_guard(chain)));
+            if let Some(chain) = known.first_new(&selected, Some((call, &contents))) {
+                let denial = if sends { past_new_guard(chain) } else { past_new_guard_when_sent(chain) };
+                return Err(self.refused(call.request.kind, denial));
             }
         }
         let response = call.chains_in(&newest, upstream, Phase::Response, None);
         if let Some((chain, refusal)) = response.iter().find_map(|it| known.newly_refusing(it)) {
             return Err(self.refused(call.request.kind, Denial::refused(Some(chain), refusal)));
         }
-        let (Effect::Question(asked) | Effect::Send(Some(asked))) = effect else {
-            return Ok(NewGuards { response: known.all_new(&response), question: None });
+        let asked = match &effect {
+            Effect::Question(asked) => std::slice::from_ref(asked),
+            Effect::Send(answered) => answered,
+            Effect::Answer(_) => ASKED_IN_ROUNDS,
         };
-        match call.new_over_questions(&newest, upstream, asked) {
+        let question = asked.iter().find_map(|asked| call.new_over_questions(&newest, upstream, *asked));
+        match question {
             // The client's answer must not reach the server past it.
             Some(chain) if matches!(effect, Effect::Send(_)) => {
                 Err(self.refused(call.request.kind, past_new_guard(&chain)))
@@ -133,12 +154,20 @@ impl Engine {
         response.iter().any(|selected| known.first_new(selected, None).is_some())
     }
 
+    /// Returns the end of a call whose questions passed their chains while a Guard came into force, or a rule that denies the call.
+    pub(super) fn denied_since(&self, call: &Routed<'_>, sent: &OutMembers) -> Option<CallEnd> {
+        match self.recheck(call, Effect::Answer(&[]), Sent::Members(sent)) {
+            Ok(new) => new.denial().map(|denial| self.refused(call.request.kind, denial)),
+            Err(end) => Some(end),
+        }
+    }
+
     fn check_rules(
         &self,
         call: &Routed<'_>,
         newest: &Snapshot,
         (upstream, identity): (usize, &Identity),
-        sent: Option<&OutMembers>,
+        contents: &[Cow<'_, str>],
     ) -> Result<(), CallEnd> {
         let Some(rules) = &newest.linked.rules else { return Ok(()) };
         let client = (identity, &*call.request.caller.session);
@@ -148,11 +177,9 @@ impl Engine {
             let gone = || CallEnd::new(Reply::Error(task.facts.gone()), CallOutcome::RpcError, Reason::TaskGone);
             return is_shown.then_some(()).ok_or_else(gone);
         }
-        let mut contents = vec![Cow::Borrowed(&*call.content)];
-        contents.extend(sent.filter(|_| rules.read_calls()).map(|sent| Cow::Owned(call.as_content(sent))));
-        contents.dedup();
-        for content in contents {
-            let decision = newest.decide_at(client, call.route, upstream, call.access_content(&content));
+        let read = if rules.read_calls() { contents } else { &contents[..1] };
+        for content in read {
+            let decision = newest.decide_at(client, call.route, upstream, call.access_content(content));
             if let Some(end) = self.not_allowed(call, newest, decision, "waited") {
                 return Err(end);
             }
@@ -165,9 +192,9 @@ impl Engine {
         self.refused(call.request.kind, Denial::without_cause(Reason::NotAuthorized, text))
     }
 
-    /// Returns the reply for a call that goes on at another replica, if the rules of this one deny it: only this replica knows
-    /// the whole identity of the client for certain. `caller` sends the client's answer for the item of this name and kind.
-    pub fn denied_elsewhere(
+    /// Returns the reply for a call that waits, here or at another replica, if the rules deny it: only the replica that the client
+    /// has reached knows its whole identity for certain. `caller` sends the client's answer for the item of this name and kind.
+    pub fn denied_waiting(
         &self,
         caller: &Caller,
         endpoint: Endpoint<'_>,
@@ -194,11 +221,21 @@ impl Engine {
             within: None,
             task: TaskUse::None,
         };
+        let named = NamedCall::of(&snapshot, &request);
+        let request = match &named {
+            Some(named) => named.request(request),
+            None => request,
+        };
         // An item that is not listed here is decided about where the call waits.
         let Lookup::Found(found) = snapshot.usable(request.item().find(&snapshot), false) else { return None };
         let meta = CallMeta::read(meta);
         let call = Routed::new(&snapshot, &found, &request, &meta, &blank());
-        self.denied_with(&call, &call.content, "received").map(|end| end.reply)
+        let mut reply = self.denied_with(&call, &call.content, "received")?.reply;
+        if let Reply::Result(result) = &mut reply {
+            // Only calls of the modern era wait so.
+            add_modern_members(result, kind, false, false);
+        }
+        Some(reply)
     }
 
     /// Whether a client may still see a resource that it has subscribed to.
@@ -213,15 +250,27 @@ impl Engine {
 }
 
 /// Returns the identity as the plan knows it now: an API key has the groups of the plan. `None` if the plan has the key no more.
-fn current_identity<'a>(newest: &'a Snapshot, identity: &'a Arc<Identity>) -> Option<&'a Identity> {
+pub(super) fn current_identity<'a>(newest: &'a Snapshot, identity: &'a Arc<Identity>) -> Option<&'a Arc<Identity>> {
     if identity.method != IdentityMethod::ApiKey {
         return Some(identity);
     }
     let mut keys = newest.linked.methods.api_keys.iter().map(|key| &key.identity);
-    keys.find(|known| known.key() == identity.key()).map(|known| &**known)
+    keys.find(|known| known.key() == identity.key())
 }
 
 impl Routed<'_> {
+    /// Returns the content of the call as it was received and, if it is another one, as it is sent.
+    fn contents(&self, sent: Sent<'_>) -> Vec<Cow<'_, str>> {
+        let mut contents = vec![Cow::Borrowed(&*self.content)];
+        match sent {
+            Sent::Unchanged => {}
+            Sent::Members(members) => contents.push(Cow::Owned(self.as_content(members))),
+            Sent::Content(content) => contents.push(Cow::Owned(content.to_owned())),
+        }
+        contents.dedup();
+        contents
+    }
+
     /// Returns the chain of the first new entry over questions of this method.
     fn new_over_questions(&self, newest: &Snapshot, upstream: &LinkedUpstream, asked: Method) -> Option<String> {
         let known = KnownEntries::of_questions(self, asked);
@@ -272,17 +321,19 @@ impl<'a> KnownEntries<'a> {
         (!self.refusing.contains(&*chain.name)).then_some((&*chain.name, refusal))
     }
 
-    /// Returns the chain's name if it refuses now, or has a new entry that acts on the call. One whose `when` is false for the
-    /// request of the call does not.
+    /// Returns the chain's name if it refuses now, or has a new entry that acts on the call. One whose `when` is false for each of
+    /// these contents of the call does not.
     fn first_new<'s>(
         &self,
         selected: &'s Selected,
-        of_request: Option<(&Routed<'_>, &WhenInput<'_>)>,
+        of_request: Option<(&Routed<'_>, &[Cow<'_, str>])>,
     ) -> Option<&'s str> {
         let excused = |entry: &LinkedEntry| {
-            of_request.is_some_and(|(call, when)| {
-                when.holds(entry, &Content::Arguments(call.content.clone().into_owned())) == Ok(false)
-            })
+            let Some((call, contents)) = of_request else { return false };
+            let is_false = |content: &Cow<'_, str>| {
+                call.when(content).holds(entry, &Content::Arguments(content.clone().into_owned())) == Ok(false)
+            };
+            contents.iter().all(is_false)
         };
         let mut acting = selected.acting();
         let is_new = self.newly_refusing(selected).is_some()
@@ -313,7 +364,8 @@ impl<'a> FromIterator<&'a Selected> for KnownEntries<'a> {
         for selected in all {
             let chain = &selected.chain;
             known.refusing.extend(chain.plan.refusing.as_ref().map(|_| &*chain.name));
-            let acting = selected.acting().filter(|entry| entry.enforces());
+            // An entry that only observes acts on nothing.
+            let acting = selected.acting().filter(|entry| entry.enforces() && entry.rules.role != Role::Observe);
             known.entries.extend(acting.map(|entry| (&*chain.name, chain.plan.phase, &*entry.name)));
         }
         known

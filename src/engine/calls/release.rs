@@ -6,12 +6,14 @@ use super::call::is_foreign;
 use super::chain::{CallContext, ChainEnd};
 use super::content::Content;
 use super::outcome::CallEnd;
-use super::recheck::{Effect, NewGuards};
+use super::recheck::{Effect, NewGuards, Sent};
 use super::recorder::CallRecorder;
 use super::routed_call::Routed;
 use super::tool_result::{ResultFacts, without_members};
+use crate::domain::json::doubled_key;
 use crate::domain::question::RESULT_TYPE;
-use crate::domain::upstream::{OutMembers, ServerAnswer};
+use crate::domain::upstream::{Answer, OutMembers, ServerAnswer, UpstreamError};
+use crate::domain::version::Era;
 use crate::engine::Engine;
 
 impl Engine {
@@ -55,6 +57,23 @@ impl Engine {
         }
     }
 
+    /// Returns the end of a call of whose result it is not clear what the server wants: it may ask the client for input that
+    /// chains must see. A key that stands twice is told elsewhere where a Guard is on the call.
+    pub(super) fn unclear(&self, call: &Routed<'_>, answered: &ServerAnswer, facts: ResultFacts) -> Option<CallEnd> {
+        let is_told = || {
+            let Answer::Result(result) = &answered.answer else { return false };
+            call.item.is_guarded() && doubled_key(result.get()).is_some()
+        };
+        let why = if facts.mistyped && answered.era == Era::Modern {
+            "the resultType of its result is not a string"
+        } else if facts.unclear && call.item.watches_questions() && !is_told() {
+            "its result has a member twice, or one whose name cannot be decoded"
+        } else {
+            return None;
+        };
+        Some(self.upstream_failed(call, &UpstreamError::Protocol(why.into())))
+    }
+
     /// Runs the chains of the call, then the entries that are new, and so on until none came into force while others ran. Returns the
     /// content if an entry changed it.
     async fn run_all_response_chains(
@@ -65,6 +84,7 @@ impl Engine {
         (sent, new): (Option<&OutMembers>, NewGuards),
         recorder: &mut CallRecorder,
     ) -> Result<Option<Content>, CallEnd> {
+        let mut context = context;
         let text = |is_read: bool| match sent {
             Some(sent) if is_read => call.as_content(sent),
             Some(_) => String::new(),
@@ -83,9 +103,13 @@ impl Engine {
             changed = after.or(changed);
             ran.append(&mut due);
             // All of these chains can take long.
-            due = self.recheck(call, Effect::Answer(&ran), sent)?.response;
+            due = self.recheck(call, Effect::Answer(&ran), sent.map_or(Sent::Unchanged, Sent::Members))?.response;
             if due.is_empty() {
                 return Ok(changed);
+            }
+            let guarded = std::mem::replace(&mut context.unique_keys, true);
+            if let Some(steps) = changed.as_ref().unwrap_or(content).doubled_key().filter(|_| !guarded) {
+                return Err(self.withheld(call, &steps));
             }
         }
     }

@@ -13,7 +13,7 @@ use super::content::Content;
 use super::find::LookupTarget;
 use super::meta::CallMeta;
 use super::outcome::{CallEnd, Denial};
-use super::recheck::{Effect, NewGuards};
+use super::recheck::{Effect, NewGuards, Sent};
 use super::recorder::CallRecorder;
 use super::routed_call::Routed;
 use super::task_state::{id_of, legacy_id, plain, related_to, set_id, set_legacy_id, with_related, without_related};
@@ -195,7 +195,7 @@ impl Engine {
     /// Checks a request about a task that has waited. New entries run on the result of the task alone: the next request about its
     /// state has the new chains.
     fn recheck_task(&self, call: &Routed<'_>, method: Method) -> Result<NewGuards, CallEnd> {
-        let new = self.recheck(call, Effect::Answer(&[]), None);
+        let new = self.recheck(call, Effect::Answer(&[]), Sent::Unchanged);
         if method == Method::TaskResult {
             return new;
         }

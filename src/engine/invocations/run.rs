@@ -103,6 +103,7 @@ impl Engine {
         };
         let (snapshot, began) = (self.snapshot(), self.clock.monotonic());
         let cut = self.state.cut.load_full();
+        let is_stopped = cut.is_cancelled();
         entry.update(|state| {
             (state.server_id, state.tool_name) = (Some(server.clone()), tool.clone());
             (state.status, state.started_at) = (InvocationStatus::Executing, Some(self.clock.unix_millis()));
@@ -114,7 +115,9 @@ impl Engine {
             Reply::Result(result) => end_of_result(&result, took.as_secs_f64() * 1e3),
             Reply::UpstreamError(error) => end_of_upstream_error(&error),
             // The stop switch has ended it.
-            Reply::Error(error) if cut.is_cancelled() => (InvocationStatus::Cancelled, Err(error.into())),
+            Reply::Error(error) if cut.is_cancelled() && !is_stopped => {
+                (InvocationStatus::Cancelled, Err(error.into()))
+            }
             Reply::Error(error) => end_of_error(error),
         }
     }

@@ -17,7 +17,7 @@ use crate::domain::ports::ToClient;
 use crate::domain::reason::Reason;
 use crate::engine::Engine;
 use crate::engine::calls::chain::CallContext;
-use crate::engine::calls::recheck::Effect;
+use crate::engine::calls::recheck::{Effect, Sent};
 use crate::engine::calls::routed_call::{Routed, timestamp};
 use crate::engine::plan::linked_pipeline::LinkedPipeline;
 
@@ -136,7 +136,7 @@ impl RunContext<'_> {
                 "spec.tools of ToolPipeline {name} was changed since the run began, and does not include {tool:.128} any \
                  more: include it, or do without it"
             )),
-            _ if self.engine.recheck(self.call, Effect::Send(None), None).is_err() => withdrawn(format!(
+            _ if self.engine.recheck(self.call, Effect::Send(&[]), Sent::Unchanged).is_err() => withdrawn(format!(
                 "since the run began, the rules of the gateway have changed for this client, or a Guard came into force over \
                  ToolPipeline {name}: call its tool again"
             )),

@@ -4,7 +4,7 @@
 use super::link::LinkedUpstream;
 use super::secret_values::missing_value;
 use crate::domain::ids::ObjectId;
-use crate::domain::plan::{Plan, TransportPlan, UpstreamPlan};
+use crate::domain::plan::{PhasePluginPlan, Plan, TransportPlan, UpstreamPlan};
 use crate::domain::ports::Secrets;
 use crate::domain::problem::Problem;
 
@@ -30,13 +30,16 @@ pub(super) fn keep_connections(plan: &mut Plan, running: &[LinkedUpstream], secr
     problems
 }
 
-/// Whether an upstream can go on with the transport that it had. A pipeline can only if clients see the same tool: another
-/// object can have its former name.
+/// Whether an upstream can go on with the transport that it had. A pipeline can only if clients see the same tool, because another
+/// object can have its former name, and if no plugin of its former steps is gone: nobody checks their consent any more.
 fn can_stay(before: &UpstreamPlan, now: &UpstreamPlan) -> bool {
     before.enabled
         && before.transport != now.transport
         && match (&before.transport, &now.transport) {
-            (TransportPlan::Pipeline(before), TransportPlan::Pipeline(now)) => before.definition == now.definition,
+            (TransportPlan::Pipeline(before), TransportPlan::Pipeline(now)) => {
+                let stays = |step: &PhasePluginPlan| now.plugins().any(|other| other.key == step.key);
+                before.definition == now.definition && before.plugins().all(stays)
+            }
             (TransportPlan::Pipeline(_), _) | (_, TransportPlan::Pipeline(_)) => false,
             _ => true,
         }

@@ -1,6 +1,7 @@
 //! The requests of plugins during their execution: calls of tools, and progress.
 
 use super::*;
+use crate::domain::identity::IdentityMethod;
 use crate::domain::plugin::Mode;
 
 /// A gateway with tools `read` and `other`. Calls of `read` run a plugin with the script `code` before they are sent.
@@ -33,6 +34,16 @@ async fn a_plugins_call_takes_the_way_of_every_call() {
     let [inner, outer] = &calls[..] else { panic!("two calls: {calls:?}") };
     assert_eq!((inner.tool.as_str(), inner.within.as_ref()), ("other", Some(&outer.request_id)));
     assert_eq!((outer.tool.as_str(), &outer.within, &inner.principal), ("read", &None, &outer.principal));
+}
+
+#[tokio::test]
+async fn it_is_made_with_the_identity_that_the_api_key_has_now() {
+    let engine = asking("call up__other", |_| {}).await;
+    // The plan has no such key, as after it was removed.
+    let gone = Identity::new(IdentityMethod::ApiKey, "", "ann".into()).unwrap();
+    let caller = Caller { identity: Arc::new(gone), ..caller(Era::Legacy) };
+    call_as(&engine, &caller, "{}", None, &Heard::default()).await;
+    assert_eq!((sent(&engine).len(), &said(&engine)["data"]["reason"]), (1, &json!("NotAuthorized")));
 }
 
 #[tokio::test]

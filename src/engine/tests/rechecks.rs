@@ -156,6 +156,7 @@ fn outcome(reply: &Value) -> String {
     let meta = &reply["_meta"];
     let reasons = [
         &meta["hawsepipe.dev/refused"]["reason"],
+        &meta["hawsepipe.dev/failed"]["reason"],
         &meta["hawsepipe.dev/denied"]["rule"],
         &reply["data"]["reason"],
         &reply["content"][0]["text"],
@@ -247,20 +248,76 @@ async fn progress_has_no_text_once_a_guard_came_into_force_over_the_answer() {
 async fn an_answer_that_a_new_guard_could_not_check_is_withheld() {
     const ASKS: &str = r#"{"resultType":"input_required","requestState":"s","inputRequests":{
         "a":{"method":"elicitation/create","params":{"message":"SECRET"}}}}"#;
-    let mut inputs = bare();
-    let server = Server { era: Mutex::new(Era::Modern), ..Server::default() };
-    *server.answers.lock().unwrap() = Ok(Answer::Result(raw(ASKS)));
-    *server.holds.lock().unwrap() = true;
-    let engine = start_with(&inputs, server).await;
+    for is_over_questions in [false, true] {
+        let mut inputs = bare();
+        let server = Server { era: Mutex::new(Era::Modern), ..Server::default() };
+        *server.answers.lock().unwrap() = Ok(Answer::Result(raw(ASKS)));
+        *server.holds.lock().unwrap() = true;
+        let engine = start_with(&inputs, server).await;
+        let running = engine.clone();
+        let running = tokio::spawn(async move { super::questions::ask(&running, Era::Modern).await });
+        until(|| sent(&engine).len() == 1).await;
+        if is_over_questions {
+            scripts(&mut inputs, "new", Phase::Request, &[(Role::Guard, "same")]).methods = vec![Method::Elicit];
+        } else {
+            change(&mut inputs, Change::GuardOnResponse);
+        }
+        apply(&engine, &inputs).await;
+        engine.server.go.notify_one();
+        let reply = running.await.unwrap();
+        assert_eq!(outcome(&reply), "FailsClosed", "{reply}");
+        assert!(!reply.to_string().contains("SECRET"), "{reply}");
+    }
+}
+
+#[tokio::test]
+async fn an_entry_that_only_observed_and_is_a_guard_now_runs_on_the_answer() {
+    let mut inputs = inputs(Wait::Server);
+    scripts(&mut inputs, "new", Phase::Response, &[(Role::Observe, "put clean")]);
+    let engine = start(&inputs).await;
+    *engine.server.holds.lock().unwrap() = true;
     let running = engine.clone();
-    let running = tokio::spawn(async move { super::questions::ask(&running, Era::Modern).await });
+    let running = tokio::spawn(async move { call(&running, "{}").await["result"].clone() });
     until(|| sent(&engine).len() == 1).await;
-    change(&mut inputs, Change::GuardOnResponse);
+    crate::config::compile::tests::plugin_of(&mut inputs, "new0").role = Role::Guard;
     apply(&engine, &inputs).await;
     engine.server.go.notify_one();
     let reply = running.await.unwrap();
-    assert_eq!(outcome(&reply), "FailsClosed", "{reply}");
-    assert!(!reply.to_string().contains("SECRET"), "{reply}");
+    assert_eq!(outcome(&reply), "clean", "{reply}");
+}
+
+#[tokio::test]
+async fn a_new_guard_does_not_run_on_an_answer_that_hides_something_from_it() {
+    const DOUBLED: &str = r#"{"content":[{"type":"text","text":"SECRET","text":"hello"}]}"#;
+    let mut inputs = bare();
+    scripts(&mut inputs, "slow", Phase::Response, &[(Role::Transform, "wait")]);
+    let server = Server::default();
+    *server.answers.lock().unwrap() = Ok(Answer::Result(raw(DOUBLED)));
+    let engine = start_with(&inputs, server).await;
+    let running = engine.clone();
+    let running = tokio::spawn(async move { call(&running, "{}").await });
+    until(|| engine.plugins.ran.lock().unwrap().len() == 1).await;
+    change(&mut inputs, Change::GuardOnResponse);
+    apply(&engine, &inputs).await;
+    engine.plugins.go.notify_one();
+    let reply = running.await.unwrap().to_string();
+    assert!(reply.contains("DuplicateKey") && !reply.contains("SECRET"), "{reply}");
+}
+
+#[tokio::test]
+async fn a_rule_that_comes_during_a_pause_reads_what_is_sent() {
+    let mut inputs = inputs(Wait::Retry);
+    scripts(&mut inputs, "path", Phase::Request, &[(Role::Transform, r#"put {"n":7}"#)]);
+    let server = Server::default();
+    *server.failures.lock().unwrap() = [UpstreamError::Lost("it ended".into())].into();
+    let engine = start_with(&inputs, server).await;
+    let running = engine.clone();
+    let running = tokio::spawn(async move { call(&running, r#"{"n":1}"#).await["result"].clone() });
+    until(|| sent(&engine).len() == 1).await;
+    set_rule(&mut inputs, true, "has(call.arguments.n) && call.arguments.n == 7");
+    apply(&engine, &inputs).await;
+    let reply = running.await.unwrap();
+    assert_eq!((&*outcome(&reply), sent(&engine).len()), ("r", 1), "{reply}");
 }
 
 #[tokio::test]

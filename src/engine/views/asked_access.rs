@@ -60,7 +60,11 @@ impl AskedAccess<'_> {
         if self.annotations.is_some() {
             item.hints = self.item(item.kind, json!({item.kind.name_member(): item.name}))?.hints;
         }
-        Ok(Some(self.explain(rules, (plan, &item), ItemNames::of(route, plan))))
+        // Rules see arguments of the types that the tool's schema has, as calls do.
+        let coerced =
+            self.arguments.and_then(|arguments| snapshot.items.get(route.index)?.arguments.coerced(arguments));
+        let asked = AskedAccess { arguments: coerced.as_deref().or(self.arguments), ..*self };
+        Ok(Some(asked.explain(rules, (plan, &item), ItemNames::of(route, plan))))
     }
 
     fn explain(
