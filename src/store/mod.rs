@@ -139,12 +139,13 @@ impl Store {
 
 impl Records for Store {
     fn execution(&self, row: PluginExecution) {
-        let row = Arc::new(row);
+        let row = Arc::new(PluginExecution { error_text: None, ..row });
         self.write(|| QueuedRow::Execution(Arc::clone(&row)));
         self.memory.execution(row);
     }
 
-    fn call(&self, row: CallRecord) {
+    fn call(&self, mut row: CallRecord) {
+        row.entries.iter_mut().for_each(|entry| entry.error_text = None);
         let row = Arc::new(row);
         self.write(|| QueuedRow::Call(Arc::clone(&row)));
         self.memory.call(row);

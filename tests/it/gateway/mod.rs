@@ -84,6 +84,7 @@ mod traced;
 mod tracked;
 mod undelivered;
 mod unread;
+mod unrecorded;
 mod validated;
 mod vanished;
 mod waited;
