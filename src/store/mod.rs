@@ -14,6 +14,7 @@ mod insert;
 mod limits;
 mod memory;
 mod migrations;
+mod pooler;
 mod queue;
 mod registry;
 mod retention;

@@ -49,6 +49,7 @@ mod matrix;
 mod modern_log;
 mod monitored;
 mod monitored_pipelines;
+mod moved;
 mod multiplied;
 mod names;
 mod old_sse;
