@@ -11,8 +11,10 @@ use http::{HeaderValue, Method, Request, StatusCode};
 use http_body_util::Full;
 use serde_json::{Value, json};
 
+use super::formats::ListFormat;
 use super::output::print_line;
 use super::store_arg::StoreArg;
+use super::unfinished::unfinished;
 use crate::domain::identity::IdentityMethod;
 use crate::domain::quoted::Quoted;
 use crate::store::{AuditReader, StoreTarget, StoredAuditRow};
@@ -55,6 +57,21 @@ enum AuditCommand {
         /// Send the rows to this URL as OTLP logs (JSON over HTTP) instead of printing them
         #[arg(long, value_name = "URL")]
         otlp: Option<String>,
+    },
+    /// List the calls that began and have no end
+    ///
+    /// Such a call was possibly carried out, and nothing is known of its answer: its gateway was killed, or could not store the
+    /// row of the end. Calls that are in flight are listed too.
+    #[command(
+        after_help = "Examples:\n  hawsepipe audit unfinished --store history.db\n  hawsepipe audit unfinished --store \
+                            history.db -o json | jq -r '.items[].requestId'"
+    )]
+    Unfinished {
+        #[command(flatten)]
+        store: AuditStore,
+        /// Output format
+        #[arg(short, long, value_enum, default_value_t = ListFormat::Table)]
+        output: ListFormat,
     },
 }
 
@@ -106,6 +123,7 @@ struct AuditStore {
 pub async fn audit(args: AuditArgs) -> anyhow::Result<ExitCode> {
     match args.command {
         AuditCommand::Verify { store, head } => verify(store.store.existing()?, &head).await,
+        AuditCommand::Unfinished { store, output } => unfinished(store.store.existing()?, output).await,
         AuditCommand::Export { store, rows, otlp: None } => export(store.store.existing()?, &rows).await,
         AuditCommand::Export { store, rows, otlp: Some(url) } => send(store.store.existing()?, &rows, &url).await,
     }

@@ -58,6 +58,7 @@ mod store;
 mod store_arg;
 mod termination_log;
 mod tools;
+mod unfinished;
 mod validate;
 mod wait;
 mod wiring;

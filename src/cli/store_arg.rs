@@ -1,9 +1,14 @@
 //! The argument that names a store or a registry.
 
 use std::convert::Infallible;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
 use std::str::FromStr;
 
 use crate::store::StoreTarget;
+
+/// The beginning of each SQLite file.
+const MARK: &[u8; 16] = b"SQLite format 3\0";
 
 /// The value of `--store` or `--registry`. It is parsed when it is used: an error of the command line would show the value,
 /// which can have a password.
@@ -33,6 +38,17 @@ impl StoreArg {
         let target = self.target()?;
         if let StoreTarget::Sqlite(path) = &target {
             anyhow::ensure!(path.exists(), "{target}: there is no such file");
+            let mut head = [0; MARK.len()];
+            let found = File::open(path).and_then(|mut file| file.read_exact(&mut head));
+            let is_database = match found {
+                Ok(()) => &head == MARK,
+                Err(why) if why.kind() == ErrorKind::UnexpectedEof => false,
+                Err(why) => anyhow::bail!("{target}: the file cannot be read: {why}"),
+            };
+            anyhow::ensure!(
+                is_database,
+                "{target}: the file is no SQLite database: give the file of --store of the gateway"
+            );
         }
         Ok(target)
     }

@@ -31,14 +31,26 @@ const BUILT_IN: [&str; 6] = [
     r"\b(?:xox[abeprs]-|sk-proj-|sk-ant-|glpat-|AIza)[\w-]+",
     r"://[^\s/:@]*:[^\s/@]+@",
 ];
-/// Names of members whose values are taken out.
-const NAMES: &str = "(?i)passw(?:or)?d|passphrase|secret|api[-_]?key|private[-_]?key|authorization|cookie|credential|(?:access|auth|refresh|id|bearer)[-_]?token|^token$";
+/// Words in names whose values are taken out.
+const WORDS: &str = "passw(?:or)?d|passphrase|secret|api[-_]?key|private[-_]?key|authorization|cookie|credential|(?:access|auth|refresh|id|bearer)[-_]?token";
+/// What follows such a name in a text: a separator and the value, which is taken out. After a colon it is the rest of the line, as
+/// in headers and YAML, otherwise one word. An array or object is taken out up to its first end: [`Redaction::objects`] sees those
+/// that are whole.
+const VALUES: [&str; 3] = [
+    r#"(?:=>|[:=>])\s*(?:\\+["']([^"']*)|"((?:[^"\\]|\\.)*)|'((?:[^'\\]|\\.)*)|([\[{][^\]}]*[\]}]?))"#,
+    r#":\s*([^\s"'][^\r\n"']*)"#,
+    r#"(?:=>|[=>])\s*((?:bearer|basic)\s+[^\s&<"']+|[^\s,;&<"']+)"#,
+];
+/// How many beginnings of objects are tried in one text that turn out to be none.
+const MAX_TRIED: usize = 256;
 
 /// The rules by which content is redacted.
 pub struct Redaction {
     secrets: Mask,
     rules: Vec<Regex>,
     names: Regex,
+    /// A name and its value in a text.
+    pairs: Regex,
 }
 
 impl Redaction {
@@ -56,8 +68,10 @@ impl Redaction {
     /// If a rule cannot be compiled.
     pub fn new(rules: &[String], secrets: &[SecretText]) -> Result<Self, String> {
         let rules = BUILT_IN.into_iter().chain(rules.iter().map(String::as_str));
-        let names = Regex::new(NAMES).map_err(|error| error.to_string())?;
-        Ok(Self { secrets: Mask::of(secrets), rules: rules.map(Self::rule).collect::<Result<_, _>>()?, names })
+        let own = |pattern: String| Regex::new(&pattern).map_err(|error| error.to_string());
+        let names = own(format!("(?i){WORDS}|^token$"))?;
+        let pairs = own(format!(r#"(?is)(?:(?:{WORDS})[\w.-]*|\btoken)[\\"']*\s*(?:{})"#, VALUES.join("|")))?;
+        Ok(Self { secrets: Mask::of(secrets), rules: rules.map(Self::rule).collect::<Result<_, _>>()?, names, pairs })
     }
 
     /// Returns JSON text as the history keeps it.
@@ -80,7 +94,7 @@ impl Redaction {
                 let items = items.into_iter().map(|item| self.value(item, depth));
                 to_raw(&items.collect::<Vec<_>>())
             }),
-            Some(b'"') => serde_json::from_str::<String>(json).ok().map(|text| to_raw(&self.string(text, depth))),
+            Some(b'"') => serde_json::from_str::<String>(json).ok().map(|text| to_raw(&self.string(&text, depth))),
             _ => match self.text(json) {
                 Cow::Borrowed(_) => Some(value.to_owned()),
                 Cow::Owned(redacted) => Some(to_raw(&redacted)),
@@ -101,11 +115,11 @@ impl Redaction {
         redacted
     }
 
-    /// Redacts a string, which can be JSON text itself, and cuts it.
-    fn string(&self, text: String, depth: usize) -> String {
+    /// Redacts a string, which can be JSON text itself or have objects in it, and cuts it.
+    fn string(&self, text: &str, depth: usize) -> String {
         let is_json = text.trim_start().starts_with(['{', '[']);
-        let inner = is_json.then(|| serde_json::from_str::<&RawValue>(&text).ok()).flatten();
-        let text = inner.map_or_else(|| text.clone(), |inner| self.value(inner, depth).get().to_owned());
+        let inner = is_json.then(|| serde_json::from_str::<&RawValue>(text).ok()).flatten();
+        let text = inner.map_or_else(|| self.objects(text, depth), |inner| self.value(inner, depth).get().to_owned());
         let mut text = self.text(&text).into_owned();
         if text.len() > MAX_STRING {
             text.truncate(text.floor_char_boundary(MAX_STRING));
@@ -114,10 +128,34 @@ impl Redaction {
         text
     }
 
+    /// Redacts the JSON objects that stand in a text.
+    fn objects(&self, text: &str, depth: usize) -> String {
+        let (mut redacted, mut rest, mut tried) = (String::with_capacity(text.len()), text, 0);
+        while tried < MAX_TRIED
+            && let Some(at) = rest.find('{')
+        {
+            let (before, from) = rest.split_at(at);
+            redacted.push_str(before);
+            let mut values = serde_json::Deserializer::from_str(from).into_iter::<&RawValue>();
+            let has_name = from[1..].trim_start().starts_with('"');
+            if let Some(Some(Ok(object))) = has_name.then(|| values.next()) {
+                redacted.push_str(self.value(object, depth).get());
+                rest = &from[values.byte_offset()..];
+            } else {
+                redacted.push('{');
+                rest = &from[1..];
+                tried += usize::from(has_name);
+            }
+        }
+        redacted + rest
+    }
+
     /// Replaces the matches of all rules. They are sought in the whole text, because a match of one can be in that of another.
     fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let found = self.rules.iter().flat_map(|rule| rule.find_iter(text).map(|found| found.range()));
-        let mut found: Vec<Range<usize>> = found.filter(|range| !range.is_empty()).collect();
+        let values = self.pairs.captures_iter(text);
+        let values = values.filter_map(|pair| pair.iter().skip(1).flatten().next().map(|value| value.range()));
+        let mut found: Vec<Range<usize>> = found.chain(values).filter(|range| !range.is_empty()).collect();
         if found.is_empty() {
             return Cow::Borrowed(text);
         }
@@ -185,6 +223,55 @@ mod tests {
         }
         let plain = r#"{"nextPageToken":"a","text":"basic ideas, http://host/a@b"}"#;
         assert_eq!(kept(&[], plain), plain);
+    }
+
+    #[test]
+    fn credentials_in_texts_are_taken_out_by_their_names() {
+        for text in [
+            r#"{"password":"hunter2"}A"#,
+            r#"the answer: {"a": [{"dbPassword": ["x", {"b": "hunter2"}]}]}, as of today"#,
+            r#"{"password":["x","hunter2"#,
+            r#"{"a":1} {"api_key" : "hunter2", "b": 2}"#,
+            r#"sent {\"password\": \"hunter2\"}"#,
+            "DB_PASSWORD=hunter2",
+            "password=hunter2",
+            "host=db password=hunter2 user=me",
+            "PASSWORD='a hunter2'",
+            r#"export API-KEY="a\"hunter2""#,
+            "https://host/?a=b&access_token=hunter2&c=d",
+            "token: hunter2",
+            "password: a hunter2 b",
+            "Password:\n  hunter2",
+            "{'secret': 'hunter2'}",
+            "{secret: hunter2}",
+            "client_secret => hunter2",
+            "<password>hunter2</password>",
+            "Cookie: a=b; sid=hunter2",
+            "authorization=Bearer hunter2",
+            "spring.datasource.password: hunter2",
+        ] {
+            let kept = kept(&[], &serde_json::to_string(text).unwrap());
+            assert!(kept.contains(REDACTED) && !kept.contains("hunter2"), "{text}: {kept}");
+        }
+        for (text, expected) in [
+            ("host=db password=hunter2 user=me", "host=db password=[redacted] user=me"),
+            (r#"x {"password":"hunter2","a":1} y"#, r#"x {"password":"[redacted]","a":1} y"#),
+            (
+                "a password is needed; max_tokens=5, nextPageToken=6 {a} {\"",
+                "a password is needed; max_tokens=5, nextPageToken=6 {a} {\"",
+            ),
+            ("token: a\nb", "token: [redacted]\nb"),
+        ] {
+            assert_eq!(kept(&[], &serde_json::to_string(text).unwrap()), serde_json::to_string(expected).unwrap());
+        }
+    }
+
+    #[test]
+    fn a_text_of_many_braces_is_read_in_time() {
+        for part in ["{", "{\"", "{\"a\":", "{\"a\":1", "[{\"a\":[", "password={", "password:"] {
+            let text = part.repeat(MAX_READ / 2 / part.len());
+            assert!(!kept(&[], &serde_json::to_string(&text).unwrap()).is_empty());
+        }
     }
 
     #[test]

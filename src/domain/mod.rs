@@ -19,6 +19,7 @@ pub mod definition;
 pub mod digest;
 pub mod egress;
 pub mod extensions;
+mod failure;
 pub mod header_text;
 pub mod health;
 pub mod history;

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+pub(super) use super::failure::cut;
+pub use super::failure::{Failure, MAX_MESSAGE};
 pub use super::plugin_kind::{PluginKind, TypedCall};
 use super::reason::Reason;
 
@@ -193,44 +195,6 @@ pub struct Output {
     pub metadata: Option<Box<RawValue>>,
     /// The plugin's message if it reports a failure or denies the call.
     pub error: Option<String>,
-}
-
-/// Why an execution returned no usable output.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct Failure {
-    /// The category of the failure.
-    pub reason: Reason,
-    /// Details for the log and the record. They contain no secrets, and no content unless the plugin itself put content
-    /// into its error message.
-    pub message: String,
-    /// Whether the message has words of the plugin. They can quote content that clients must not see.
-    pub quotes: bool,
-}
-
-impl Failure {
-    /// Creates a failure whose message has no words of the plugin. A message longer than [`MAX_MESSAGE`] is cut.
-    pub fn new(reason: Reason, message: impl Into<String>) -> Self {
-        Self { reason, message: cut(message.into()), quotes: false }
-    }
-
-    /// Like [`Self::new`], for a message with words of the plugin.
-    pub fn quoting(reason: Reason, message: impl Into<String>) -> Self {
-        Self { quotes: true, ..Self::new(reason, message) }
-    }
-}
-
-/// Number of bytes after which the message of a failure, a denial or a progress report is cut. A plugin could otherwise
-/// put its whole input into the message, and the record of the execution stores the messages of failures and denials.
-pub const MAX_MESSAGE: usize = 1024;
-
-/// Cuts a message after [`MAX_MESSAGE`] bytes.
-pub(super) fn cut(mut message: String) -> String {
-    if message.len() > MAX_MESSAGE {
-        message.truncate(message.floor_char_boundary(MAX_MESSAGE));
-        message.push_str("...");
-    }
-    message
 }
 
 /// The result of one execution, as the runner returns it.

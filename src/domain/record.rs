@@ -7,7 +7,7 @@ use super::identity::User;
 use super::method::Method;
 use super::plugin::{Mode, Phase};
 use super::reason::Reason;
-pub use super::record_payload::{Payload, RunSources};
+pub use super::record_payload::{MAX_TRACE_DEPTH, MAX_TRACE_METADATA, Payload, RunSources};
 
 /// The outcome of a plugin execution. The values are those of ExecutionStatus in document 000 (see
 /// docs/architecture.md), plus `Denied` and `Skipped`.
@@ -95,6 +95,9 @@ pub struct PluginExecution {
     /// The message of the failure or of the denial; `None` if the execution succeeded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
+    /// The [text](super::plugin::Failure::text) of the failure, which the history does not keep.
+    #[serde(skip)]
+    pub error_text: Option<String>,
     /// Why the entry's `when` could not be evaluated, so that the entry ran; `None` if it could, or if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
@@ -207,6 +210,9 @@ pub struct EntryTrace {
     /// The message of the failure or of the denial; `None` if the entry succeeded or did not run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// The [text](super::plugin::Failure::text) of the failure, which only the client gets.
+    #[serde(skip)]
+    pub error_text: Option<String>,
     /// Whether `error` can quote content that clients must not see. It is then left out of the trace for the client.
     #[serde(skip)]
     pub hides_error: bool,
@@ -235,19 +241,14 @@ pub struct EntryTrace {
 impl EntryTrace {
     /// Returns the trace as a client gets it.
     pub fn for_client(&self) -> Self {
-        Self { error: self.error.clone().filter(|_| !self.hides_error), ..self.clone() }
+        let error = self.error_text.as_ref().or(self.error.as_ref()).filter(|_| !self.hides_error);
+        Self { error: error.cloned(), ..self.clone() }
     }
 }
 
 fn is_enforce(mode: &Mode) -> bool {
     *mode == Mode::Enforce
 }
-
-/// Maximum size of a plugin's metadata in a trace, in bytes.
-pub const MAX_TRACE_METADATA: usize = 16 * 1024;
-/// Maximum nesting depth of a plugin's metadata in a trace. Many parsers stop at 128 levels, and the answers and lists
-/// that contain a trace add several levels around the metadata.
-pub const MAX_TRACE_DEPTH: usize = 64;
 
 /// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -383,6 +384,7 @@ mod tests {
                 phase: Phase::Request,
                 outcome: EntryOutcome::Ran,
                 error: None,
+                error_text: None,
                 hides_error: false,
                 when: None,
                 mode,

@@ -3,6 +3,12 @@
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+/// Maximum size of a plugin's metadata in a trace, in bytes.
+pub const MAX_TRACE_METADATA: usize = 16 * 1024;
+/// Maximum nesting depth of a plugin's metadata in a trace. Many parsers stop at 128 levels, and the answers and lists
+/// that contain a trace add several levels around the metadata.
+pub const MAX_TRACE_DEPTH: usize = 64;
+
 /// Content of a call in its record, after redaction.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]

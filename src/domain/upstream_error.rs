@@ -175,6 +175,21 @@ impl UpstreamError {
         }
     }
 
+    /// Returns the error for the log of a call: what the server said in its answer is content, so its length stands for it.
+    #[must_use]
+    pub fn without_content(&self) -> Self {
+        let length =
+            |said: &str| if said.is_empty() { String::new() } else { format!("a text of {} bytes", said.len()) };
+        match self {
+            Self::Refused { code, what, said } => Self::Refused { code: *code, what: what.clone(), said: length(said) },
+            Self::Unauthorized { status, said } => Self::Unauthorized { status: *status, said: length(said) },
+            Self::NeitherTransport { post, get } => {
+                Self::NeitherTransport { post: Box::new(post.without_content()), get: Box::new(get.without_content()) }
+            }
+            other => other.clone(),
+        }
+    }
+
     /// Returns the error with secret values hidden in what the server said, and that cut after [`MAX_MESSAGE`] bytes.
     #[must_use]
     pub fn masked(self, mask: &Mask) -> Self {
@@ -206,6 +221,18 @@ fn tail(intro: &str, said: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_log_of_a_call_has_nothing_of_what_the_server_answered() {
+        let said = || "c4nary".to_owned();
+        let refused = || UpstreamError::Refused { code: Some(-1), what: "HTTP 500".into(), said: said() };
+        let unauthorized = || UpstreamError::Unauthorized { status: 403, said: said() };
+        let neither = UpstreamError::NeitherTransport { post: Box::new(refused()), get: Box::new(unauthorized()) };
+        for error in [refused(), unauthorized(), neither] {
+            let shown = error.without_content().to_string();
+            assert!(shown.contains("it says: a text of 6 bytes") && !shown.contains("c4nary"), "{shown}");
+        }
+    }
 
     #[test]
     fn a_client_is_told_how_long_was_waited_and_nothing_of_the_server() {

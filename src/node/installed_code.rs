@@ -21,7 +21,7 @@ const IMPORTED: [&str; 6] = ["js", "mjs", "cjs", "ts", "mts", "json"];
 const MAX_COPIED: u64 = 16 << 20;
 
 const HOST: &str = include_str!("host/host.mjs");
-const HOST_ERRORS: &str = include_str!("host/errors.mjs");
+const HOST_ERRORS: &str = include_str!("host/errors.cjs");
 const TYPED_HOST: &str = include_str!("host/typed.mjs");
 const ONCE_PRELOAD: &str = include_str!("host/once.cjs");
 const EXIT_PRELOAD: &str = include_str!("host/exit.cjs");
@@ -95,9 +95,9 @@ impl CodeFolder {
         self.private.path().join("host.mjs")
     }
 
-    /// The part of [`Self::host`] about errors.
+    /// The part of the host scripts and preloads about errors.
     pub fn host_errors(&self) -> PathBuf {
-        self.private.path().join("errors.mjs")
+        self.private.path().join("errors.cjs")
     }
 
     /// The part of [`Self::host`] that serves plugins which are not middleware.

@@ -33,6 +33,7 @@ mod seat_queue;
 pub mod spawn;
 pub mod starter;
 pub mod stats;
+mod thrown;
 pub mod worker;
 pub mod workers;
 mod yielding;

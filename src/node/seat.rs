@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use super::last_words::{cause, is_out_of_memory, with_limit_of_files};
+use super::last_words::{is_out_of_memory, with_limit_of_files};
 use super::metrics::{KillCause, RecycleCause};
 use super::process::Tasks;
 use super::protocol::channel::Channel;
@@ -17,7 +17,7 @@ use super::protocol::shared::SharedWire;
 use super::protocol::wire::ExclusiveWire;
 use super::protocol::{ExchangeOutcome, PluginCall};
 use super::worker::{Disposition, Worker};
-use crate::domain::plugin::Failure;
+use crate::domain::plugin::{Failure, Output};
 use crate::domain::ports::WorkerState;
 use crate::domain::reason::Reason;
 
@@ -103,19 +103,13 @@ impl Seat {
         // Messages and metadata are shown to people, so secrets are removed from them. The text is the content of the
         // call and stays unchanged.
         let log_mask = &self.worker.log_mask;
-        let said = match &mut exchange.output {
-            Ok(output) => {
-                output.metadata = output.metadata.take().map(|metadata| log_mask.masked_json(metadata));
-                output.error.as_mut()
-            }
-            Err(failure) => Some(&mut failure.message),
-        };
-        if let Some(said) = said {
-            *said = log_mask.masked(std::mem::take(said)).into_owned();
-        }
-        if let Err(failure) = &mut exchange.output {
-            failure.message = with_limit_of_files(std::mem::take(&mut failure.message));
-        }
+        exchange.output = exchange.output.map(|output| Output {
+            metadata: output.metadata.map(|metadata| log_mask.masked_json(metadata)),
+            error: output.error.map(|error| log_mask.masked(error).into_owned()),
+            ..output
+        });
+        let masked = |said| with_limit_of_files(log_mask.masked(said).into_owned());
+        exchange.output = exchange.output.map_err(|failure| failure.map(masked));
         exchange
     }
 
@@ -273,7 +267,7 @@ async fn shut_down(worker: Worker) {
         Ok(Some(status)) if status.success() => return,
         Ok(_) => {
             let _ = timeout(STATUS_WAIT, worker.drained.ended()).await;
-            cause(&worker.drained.last_lines()).unwrap_or_else(|| "its process gave no reason".to_owned())
+            worker.drained.thrown().map_or_else(|| "its process gave no reason".to_owned(), |thrown| thrown.summary())
         }
         Err(_) => format!("it has not ended within {GRACE:?}"),
     };
@@ -284,18 +278,23 @@ async fn shut_down(worker: Worker) {
 /// Adds to the failure of a call why its process has ended or gave an exit code, as far as its last lines say so.
 async fn explain(failure: &mut Failure, worker: &Worker, wait: Duration) {
     if !matches!(failure.reason, Reason::Crashed | Reason::ExitCode) {
-        if is_out_of_memory(&failure.message) {
-            failure.message = format!("{}: {failure}", over_memory(worker));
+        if is_out_of_memory(failure.full()) {
+            *failure = std::mem::replace(failure, Failure::new(failure.reason, ""))
+                .map(|message| format!("{}: {message}", over_memory(worker)));
         }
         return;
     }
     // An error means that the process still runs, or that a process that it started holds its output.
     let _ = timeout(wait, worker.drained.ended()).await;
-    let lines = worker.drained.last_lines();
-    if lines.iter().any(|line| is_out_of_memory(line)) {
+    let (lines, thrown) = (worker.drained.last_lines(), worker.drained.thrown());
+    if lines.iter().chain(thrown.as_ref().map(|thrown| &thrown.message)).any(|line| is_out_of_memory(line)) {
         failure.message = format!("{} ({failure})", over_memory(worker));
-    } else if let Some(cause) = cause(&lines) {
-        *failure = Failure::quoting(failure.reason, format!("{failure}: {cause}"));
+    } else if let Some(thrown) = thrown {
+        *failure = thrown.failure(failure.reason, &failure.message);
+    } else if let Some(line) = lines.iter().rfind(|line| !line.trim().is_empty()) {
+        let text = format!("{failure}: {}", line.trim());
+        let message = format!("{failure} (the log has its last output at level debug)");
+        *failure = Failure::new(failure.reason, message).with_text(text);
     }
 }
 

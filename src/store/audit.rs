@@ -156,7 +156,9 @@ impl AuditWriter {
         let rows = batch.iter().filter_map(|waiting| waiting.row.as_ref());
         let rows: Vec<_> = rows.filter_map(|row| serde_json::to_string(row).ok()).collect();
         let flushes = rows.len() < batch.len();
-        let written = if rows.is_empty() { Ok(self.head.clone()) } else { self.try_write(&rows).await };
+        // A call goes on once its row is stored.
+        let is_durable = batch.iter().any(|waiting| waiting.row.is_some() && waiting.stored.is_some());
+        let written = if rows.is_empty() { Ok(self.head.clone()) } else { self.try_write(&rows, is_durable).await };
         if !rows.is_empty() {
             self.is_certain = written.is_ok();
         }
@@ -187,7 +189,7 @@ impl AuditWriter {
         }
     }
 
-    async fn try_write(&mut self, rows: &[String]) -> Result<AuditHead, StoreError> {
+    async fn try_write(&mut self, rows: &[String], is_durable: bool) -> Result<AuditHead, StoreError> {
         self.connections.prepare().await?;
         if !self.is_certain {
             self.head = self.connections.audit_head(&self.head.chain).await?;
@@ -202,7 +204,7 @@ impl AuditWriter {
             vec![chain.into(), sequence.into(), now.into(), previous.into(), hash.into(), document.clone().into()]
         };
         let rows = rows.iter().map(row).collect();
-        self.connections.insert(vec![Insert { table: &TABLE, rows }]).await?;
+        self.connections.insert(vec![Insert { table: &TABLE, rows }], is_durable).await?;
         Ok(head)
     }
 

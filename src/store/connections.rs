@@ -9,10 +9,11 @@ use sqlx::{AnyConnection, AnyPool, AssertSqlSafe, ConnectOptions, Connection, Ro
 use tokio::sync::{Mutex, OnceCell};
 
 use super::error::StoreError;
-use super::file::{Checked, SqliteFile, check, settings};
+use super::file::{Checked, FileId, SqliteFile, check, file_id, settings};
 use super::insert::{Insert, Statement};
 use super::limits::STATEMENT;
 use super::migrations;
+use super::pooler;
 use super::statements::select;
 use super::target::{Dialect, StoreTarget};
 use crate::domain::history::{HistoryQuery, Position, RecordKind};
@@ -26,6 +27,10 @@ const CHECK: Duration = Duration::from_secs(3);
 /// The size of a page of a SQLite file, in bytes.
 const PAGE: u64 = 4096;
 
+/// Why nothing is written to a file that another program has moved.
+const MOVED: &str = "the file, or the one of the same name that ends in -wal, was removed or replaced, and rows would be lost. Move \
+    both back, or restart the gateway: it then uses the file that is there, or creates one";
+
 /// A database with its connections. They are opened when they are needed.
 pub(super) struct Connections {
     pub(super) target: StoreTarget,
@@ -35,7 +40,8 @@ pub(super) struct Connections {
     file: Mutex<Option<SqliteFile>>,
     /// The maximum number of pages of a SQLite file.
     max_pages: u64,
-    prepared: OnceCell<()>,
+    /// The file that [`Self::prepare`] has found, if the database is one.
+    prepared: OnceCell<FileId>,
 }
 
 impl Connections {
@@ -65,8 +71,14 @@ impl Connections {
 
     /// Connects, looks for damage, and migrates the tables to the last version. Does nothing if that was done.
     pub(super) async fn prepare(&self) -> Result<(), StoreError> {
-        let prepare = || async { migrate(&self.target, None).await.map(drop) };
-        self.prepared.get_or_try_init(prepare).await.copied()
+        let prepare = || async {
+            migrate(&self.target, None).await?;
+            Ok(match &self.target {
+                StoreTarget::Sqlite(path) => file_id(path),
+                StoreTarget::Postgres(_) => None,
+            })
+        };
+        self.prepared.get_or_try_init(prepare).await.map(drop)
     }
 
     /// Whether [`Self::prepare`] has succeeded.
@@ -89,10 +101,10 @@ impl Connections {
         }
     }
 
-    /// Adds rows, in one transaction.
-    pub(super) async fn insert(&self, inserts: Vec<Insert>) -> Result<(), StoreError> {
+    /// Adds rows, in one transaction. If `is_durable`, a crash of the machine does not lose them.
+    pub(super) async fn insert(&self, inserts: Vec<Insert>, is_durable: bool) -> Result<(), StoreError> {
         match &self.target {
-            StoreTarget::Sqlite(path) => self.write(path.clone(), inserts).await,
+            StoreTarget::Sqlite(path) => self.write(path.clone(), inserts, is_durable).await,
             StoreTarget::Postgres(_) => {
                 self.transaction(inserts.into_iter().flat_map(Insert::statements).collect()).await
             }
@@ -101,19 +113,31 @@ impl Connections {
 
     /// Adds rows to a SQLite file, in one transaction. The connection is closed if that fails: after a write that failed,
     /// SQLite can keep the lock of the transaction, and every later write would find the database locked.
-    async fn write(&self, path: PathBuf, inserts: Vec<Insert>) -> Result<(), StoreError> {
+    ///
+    /// SQLite goes on to write to a file that was removed or replaced. Such rows would be lost, so none are written.
+    async fn write(&self, path: PathBuf, inserts: Vec<Insert>, is_durable: bool) -> Result<(), StoreError> {
         let mut file = self.file.lock().await;
-        let (max_pages, open) = (self.max_pages, file.take());
+        let (max_pages, open, prepared) = (self.max_pages, file.take(), self.prepared.get().copied().flatten());
         let written = tokio::task::spawn_blocking(move || {
+            if file_id(&path) != prepared {
+                return Ok((open, false));
+            }
             let mut file = open.map_or_else(|| SqliteFile::open(&path, max_pages), Ok)?;
-            file.write(&inserts).map(|()| file)
+            let is_there = file.has_wal();
+            if is_there {
+                file.write(&inserts, is_durable)?;
+            }
+            Ok((Some(file), is_there))
         });
         let why = match tokio::time::timeout(STATEMENT, written).await {
-            Ok(Ok(Ok(written))) => {
-                *file = Some(written);
-                return Ok(());
+            Ok(Ok(Ok((open, is_there)))) => {
+                *file = open;
+                if is_there {
+                    return Ok(());
+                }
+                MOVED.to_owned()
             }
-            Ok(Ok(Err(why))) => why.to_string(),
+            Ok(Ok(Err::<_, rusqlite::Error>(why))) => why.to_string(),
             Ok(Err(why)) => why.to_string(),
             Err(_) => format!("no answer within {} s", STATEMENT.as_secs()),
         };
@@ -174,13 +198,25 @@ pub async fn migrate(target: &StoreTarget, to: Option<i64>) -> Result<Vec<String
     sqlx::any::install_default_drivers();
     target.create()?;
     look_for_damage(target).await?;
-    let options = target.options()?;
-    let connecting = tokio::time::timeout(CONNECT, options.connect()).await;
-    let connecting = connecting.map_err(|_| StoreError::new(target, "no connection within 5 s"))?;
-    let mut connection: AnyConnection = connecting.map_err(|why| StoreError::of(target, &why))?;
+    let mut connection = connect(target).await?;
+    if target.dialect() == Dialect::Postgres {
+        let mut other = connect(target).await?;
+        let fault = pooler::fault(&mut connection, &mut other).await.map_err(|why| StoreError::of(target, &why))?;
+        if let Some(fault) = fault {
+            return Err(StoreError::new(target, fault));
+        }
+        let _ = other.close().await;
+    }
     let done = migrations::migrate(&mut connection, target.dialect(), to).await;
     let closed = connection.close().await;
     done.and_then(|done| closed.map(|()| done)).map_err(|why| StoreError::of(target, &why))
+}
+
+async fn connect(target: &StoreTarget) -> Result<AnyConnection, StoreError> {
+    let options = target.options()?;
+    let connecting = tokio::time::timeout(CONNECT, options.connect()).await;
+    let connecting = connecting.map_err(|_| StoreError::new(target, "no connection within 5 s"))?;
+    connecting.map_err(|why| StoreError::of(target, &why))
 }
 
 async fn look_for_damage(target: &StoreTarget) -> Result<(), StoreError> {

@@ -2,7 +2,10 @@
 
 use std::fmt::Display;
 
+use super::pooler;
 use crate::domain::causes::causes;
+
+const NO_TABLES: &str = "The database is no store of a gateway, or of an earlier version: none has made this table";
 
 /// Why a store cannot be used. It names the store, without user and password.
 #[derive(Debug, thiserror::Error)]
@@ -21,7 +24,13 @@ impl StoreError {
         match error {
             // The pool's error has no cause.
             sqlx::Error::PoolTimedOut => Self::new(store, "no connection within 5 s"),
-            error => Self::new(store, &causes(error)),
+            error => {
+                let said = causes(error);
+                let lacks_table =
+                    said.contains("no such table") || said.contains("relation") && said.contains("not exist");
+                let advice = pooler::advice(&said).or_else(|| lacks_table.then_some(NO_TABLES));
+                Self::new(store, &advice.map_or_else(|| said.clone(), |advice| format!("{said}. {advice}")))
+            }
         }
     }
 }

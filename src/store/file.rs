@@ -1,7 +1,9 @@
 //! Adds rows to a SQLite file. sqlx, which reads them, hands each statement to a thread and back, and that takes longer than the
 //! write. A call can wait for rows of the audit trail.
 
-use std::path::Path;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, Error, ErrorCode, OpenFlags, params_from_iter};
@@ -48,8 +50,22 @@ pub(super) fn check(path: &Path, limit: Duration) -> Result<Checked, Error> {
     }
 }
 
+/// The device and the number of a file; `None` if there is none.
+pub(super) type FileId = Option<(u64, u64)>;
+
+/// Identifies the file that has this path now.
+pub(super) fn file_id(path: &Path) -> FileId {
+    fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
+}
+
 /// A SQLite file that is open for writes.
-pub(super) struct SqliteFile(Connection);
+pub(super) struct SqliteFile {
+    connection: Connection,
+    /// The file with the newest transactions, which SQLite has opened with the connection.
+    wal: (PathBuf, FileId),
+    /// Whether each transaction waits until the disk has it.
+    is_durable: bool,
+}
 
 impl SqliteFile {
     /// Opens a file that exists, with the settings of other connections.
@@ -58,12 +74,25 @@ impl SqliteFile {
         let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(STATEMENT)?;
         connection.execute_batch(&settings(max_pages))?;
-        Ok(Self(connection))
+        let mut wal = path.as_os_str().to_owned();
+        wal.push("-wal");
+        let wal = PathBuf::from(wal);
+        let id = file_id(&wal);
+        Ok(Self { connection, wal: (wal, id), is_durable: false })
     }
 
-    /// Adds rows, in one transaction.
-    pub(super) fn write(&mut self, inserts: &[Insert]) -> Result<(), Error> {
-        let transaction = self.0.transaction()?;
+    /// Whether the file with the newest transactions is where it was when this one was opened.
+    pub(super) fn has_wal(&self) -> bool {
+        file_id(&self.wal.0) == self.wal.1
+    }
+
+    /// Adds rows, in one transaction. If `is_durable`, the disk has them afterwards.
+    pub(super) fn write(&mut self, inserts: &[Insert], is_durable: bool) -> Result<(), Error> {
+        if self.is_durable != is_durable {
+            self.connection.pragma_update(None, "synchronous", if is_durable { "FULL" } else { "NORMAL" })?;
+            self.is_durable = is_durable;
+        }
+        let transaction = self.connection.transaction()?;
         for insert in inserts {
             let mut statement = transaction.prepare_cached(&insert.sql())?;
             for row in &insert.rows {
@@ -71,5 +100,25 @@ impl SqliteFile {
             }
         }
         transaction.commit()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_durable_transaction_waits_for_the_disk() {
+        let path = std::env::temp_dir().join(format!("hawsepipe-store-{}.db", uuid::Uuid::new_v4().simple()));
+        Connection::open(&path).unwrap();
+        let mut file = SqliteFile::open(&path, 1000).unwrap();
+        // 1 is NORMAL, 2 is FULL (https://sqlite.org/pragma.html#pragma_synchronous).
+        for (is_durable, synchronous) in [(false, 1), (true, 2), (true, 2), (false, 1)] {
+            file.write(&[], is_durable).unwrap();
+            let found = file.connection.pragma_query_value(None, "synchronous", |row| row.get::<_, i64>(0));
+            assert_eq!(found, Ok(synchronous));
+        }
+        drop(file);
+        fs::remove_file(&path).unwrap();
     }
 }

@@ -14,6 +14,7 @@ mod insert;
 mod limits;
 mod memory;
 mod migrations;
+mod pooler;
 mod queue;
 mod registry;
 mod retention;
@@ -139,12 +140,13 @@ impl Store {
 
 impl Records for Store {
     fn execution(&self, row: PluginExecution) {
-        let row = Arc::new(row);
+        let row = Arc::new(PluginExecution { error_text: None, ..row });
         self.write(|| QueuedRow::Execution(Arc::clone(&row)));
         self.memory.execution(row);
     }
 
-    fn call(&self, row: CallRecord) {
+    fn call(&self, mut row: CallRecord) {
+        row.entries.iter_mut().for_each(|entry| entry.error_text = None);
         let row = Arc::new(row);
         self.write(|| QueuedRow::Call(Arc::clone(&row)));
         self.memory.call(row);

@@ -31,14 +31,16 @@ impl FromStr for StoreTarget {
         let scheme = text.split_once(':').map(|(scheme, _)| scheme);
         match scheme {
             Some("postgres" | "postgresql") => match Url::parse(text) {
-                // Elsewhere the text of the target would have the password.
-                Ok(url) if text.contains("://") && !url.path().contains('@') => {
+                // Where a `/`, `?` or `#` of the password ends the host, the beginning of the password is taken for a port.
+                Ok(_) if text.split_once("://").is_some_and(|(_, rest)| ends_before_path(rest)) => {
                     Ok(Self::Postgres(SecretText::new(text)))
                 }
-                Ok(_) => Err(format!("the URL of the PostgreSQL database is not {POSTGRES}")),
+                Ok(_) => Err(format!(
+                    "the URL of the PostgreSQL database is not {POSTGRES}: percent-encode @, /, ? and # in the password"
+                )),
                 Err(why) => Err(format!(
-                    "the URL of the PostgreSQL database cannot be read: {why}. It is {POSTGRES}; percent-encode #, / and \
-                     the like in the password"
+                    "the URL of the PostgreSQL database cannot be read: {why}. It is {POSTGRES}; percent-encode @, /, ? and # \
+                     in the password"
                 )),
             },
             Some(scheme) if scheme != "sqlite" && (text.contains("://") || text.contains('@')) => {
@@ -55,6 +57,11 @@ impl FromStr for StoreTarget {
             }
         }
     }
+}
+
+/// Whether the user and the password of a URL stand in its first part, which is not a path, a query or a fragment.
+fn ends_before_path(url: &str) -> bool {
+    url.split_once(['/', '?', '#']).is_none_or(|(_, rest)| !rest.contains('@'))
 }
 
 impl fmt::Display for StoreTarget {
@@ -141,6 +148,14 @@ mod tests {
             "sqlite:",
         ] {
             assert!(!text(wrong).unwrap_err().contains("geh"), "{wrong}");
+        }
+        // Each place of each character that a password can have without an escape.
+        for sign in ["@", "/", "?", "#", ":", "//", "@/", "/@", "?@", "#@", "[", "]", "%", " "] {
+            for password in ["71{}82", "{}7182", "7182{}", "71{}82{}"] {
+                let url = format!("postgres://me:{}@db.example/h", password.replace("{}", sign));
+                let said = text(&url).unwrap_or_else(|why| why);
+                assert!(!said.contains("71") && !said.contains("82"), "{url}: {said}");
+            }
         }
     }
 }

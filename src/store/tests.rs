@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 
+use super::connections::Connections;
 use super::file::{Checked, check};
+use super::insert::Insert;
 use super::memory::MemoryRecords;
 use super::writer::gather;
 use super::*;
@@ -30,6 +32,7 @@ fn row(plugin: &str, n: u64) -> PluginExecution {
         input_size_bytes: 1,
         output_size_bytes: Some(1),
         error_message: None,
+        error_text: None,
         when: None,
         changed: false,
         method: Method::CallTool,
@@ -180,6 +183,38 @@ async fn a_damaged_file_is_refused_when_it_is_opened() {
 }
 
 #[tokio::test]
+async fn nothing_is_written_while_the_file_or_its_wal_is_elsewhere() {
+    let folder = std::env::temp_dir().join(format!("hawsepipe-store-{}", uuid::Uuid::new_v4().simple()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("a.db");
+    let connections = Connections::new(StoreTarget::Sqlite(path.clone()), 8 << 20).unwrap();
+    connections.prepare().await.unwrap();
+    let mut written = 0;
+    let mut write = async |is_durable| {
+        written += 1;
+        let row = statements::row(&CallRecord { request_id: written.to_string(), ..call() }).unwrap();
+        let insert = Insert { table: statements::table(RecordKind::Calls), rows: vec![row] };
+        connections.insert(vec![insert], is_durable).await.map_err(|why| why.to_string())
+    };
+    assert_eq!(write(true).await, Ok(()));
+    for (end, is_replaced) in [("", false), ("-wal", false), ("", true), ("-wal", true)] {
+        let [from, away] = ["", ".away"].map(|away| folder.join(format!("a.db{end}{away}")));
+        std::fs::rename(&from, &away).unwrap();
+        if is_replaced {
+            std::fs::copy(&away, &from).unwrap();
+        }
+        for is_durable in [true, false] {
+            let why = write(is_durable).await.unwrap_err();
+            assert!(why.contains("was removed or replaced"), "{end} {is_replaced}: {why}");
+        }
+        std::fs::rename(&away, &from).unwrap();
+        assert_eq!(write(false).await, Ok(()), "{end} {is_replaced}");
+    }
+    connections.close().await;
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[tokio::test]
 async fn a_full_batch_is_written_at_once_and_another_gathers_rows() {
     let (sender, mut rows) = tokio::sync::mpsc::channel(4);
     let mut batch = vec![1, 2];
@@ -200,6 +235,7 @@ fn entry() -> EntryTrace {
         phase: Phase::Request,
         outcome: EntryOutcome::Ran,
         error: None,
+        error_text: None,
         hides_error: false,
         when: None,
         mode: Mode::Enforce,

@@ -114,7 +114,7 @@ impl Writer {
             inserts.push(Insert { table: table(kind), rows });
         }
         inserts.retain(|insert| !insert.rows.is_empty());
-        self.connections.insert(inserts).await
+        self.connections.insert(inserts, false).await
     }
 
     /// Removes rows that are too old, and the oldest ones of a file that is nearly full.

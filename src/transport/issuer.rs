@@ -118,13 +118,34 @@ pub async fn exchange(
 
 /// Returns the host and the path of a URL, for messages.
 pub fn place(url: &str) -> String {
-    let uri: Option<Uri> = url.parse().ok();
-    let host = |uri: &Uri| uri.authority().map(|it| it.as_str().rsplit('@').next().unwrap_or_default().to_owned());
-    uri.map(|uri| format!("{}{}", host(&uri).unwrap_or_default(), uri.path())).unwrap_or_default()
+    let Some(uri) = url.parse::<Uri>().ok() else { return String::new() };
+    let authority = uri.authority().map_or("", |it| it.as_str().rsplit('@').next().unwrap_or_default());
+    // If a `/`, `?` or `#` of a password ends the host, the beginning of the password is taken for a port.
+    if url.split_once(authority).is_some_and(|(_, rest)| rest.contains('@')) {
+        return authority.split(':').next().unwrap_or_default().to_owned();
+    }
+    format!("{authority}{}", uri.path())
 }
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn a_place_has_no_part_of_a_password() {
+        for (url, place) in [
+            ("http://c:4318/v1/logs?key=hunter2", "c:4318/v1/logs"),
+            ("http://me:hunter2@c/v1", "c/v1"),
+            ("http://me:1/ter2@c/v1", "me"),
+            ("http://me:1?ter2@c/v1", "me"),
+            ("http://me:1#ter2@c/v1", "me"),
+        ] {
+            assert_eq!(super::place(url), place, "{url}");
+        }
+        for url in ["http://me:hun@ter2@c/v1", "http://me:hun/ter2@c", "http://me:@hun/ter2@c"] {
+            let place = super::place(url);
+            assert!(!place.contains("hun") && !place.contains("ter2"), "{url}: {place}");
+        }
+    }
+
     #[test]
     fn metadata_of_another_issuer_names_both() {
         let slash = super::other_issuer("https://a.example", "https://a.example/");

@@ -28,28 +28,45 @@ use crate::engine::views::explain::Explanation;
 use crate::engine::views::objects::PlanView;
 use crate::engine::views::sections::{SectionExplanation, ToolContext};
 
-/// The query parameters of lists. A parameter that a list does not support is ignored.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(default)]
-struct ListQuery {
-    /// The number of items on the page.
-    #[serde(deserialize_with = "limit")]
-    limit: Option<usize>,
-    /// `next` of the previous page; absent for the first page.
-    cursor: Option<String>,
-    /// Only items of this plugin, given as `namespace/name` or by name alone (workers).
-    plugin: Option<String>,
-    /// Only items of this upstream, by name (tools).
-    upstream: Option<String>,
-    /// Only items of this pipeline, given as `namespace/name` or by name alone (runs).
-    pipeline: Option<String>,
-    /// Only items of this status (runs).
-    status: Option<String>,
-    /// Only items of this client (runs).
-    principal: Option<String>,
-    /// The place in a document for which tools are returned, as a model can use them there (tools).
-    section: Option<String>,
+/// Declares the query parameters of a list.
+macro_rules! list_query {
+    ($name:ident { $($(#[doc = $doc:literal])+ $filter:ident),* }) => {
+        #[derive(Debug, Default, Deserialize, JsonSchema)]
+        #[serde(default)]
+        struct $name {
+            /// The number of items on the page.
+            #[serde(deserialize_with = "limit")]
+            limit: Option<usize>,
+            /// `next` of the previous page; absent for the first page.
+            cursor: Option<String>,
+            $($(#[doc = $doc])+ $filter: Option<String>,)*
+        }
+    };
 }
+
+list_query!(ListQuery {});
+list_query!(WorkersQuery {
+    /// Only workers of this plugin, given as `namespace/name` or by name alone.
+    plugin
+});
+list_query!(ToolsQuery {
+    /// Only tools of this upstream, by name.
+    upstream,
+    /// The place in a document for which tools are returned, as a model can use them there.
+    section
+});
+list_query!(PinsQuery {
+    /// Only tools of this upstream, by name.
+    upstream
+});
+list_query!(RunsQuery {
+    /// Only runs of this pipeline, given as `namespace/name` or by name alone.
+    pipeline,
+    /// Only runs of this status.
+    status,
+    /// Only runs of this client.
+    principal
+});
 
 /// A page of a list.
 #[derive(Serialize, JsonSchema)]
@@ -143,9 +160,9 @@ async fn nothing() -> AdminError {
 
 /// Returns the requested page of `items`. `key` returns the id of an item; the id of the last item on a page is the
 /// cursor of the next page.
-fn page<T>(items: Vec<T>, wanted: &ListQuery, key: impl Fn(&T) -> &str) -> PageResult<T> {
-    let limit = page_size(wanted.limit)?;
-    let from = match &wanted.cursor {
+fn page<T>(items: Vec<T>, (limit, cursor): (Option<usize>, Option<String>), key: impl Fn(&T) -> &str) -> PageResult<T> {
+    let limit = page_size(limit)?;
+    let from = match &cursor {
         None => 0,
         Some(cursor) => {
             1 + items.iter().position(|item| key(item) == cursor).ok_or_else(|| {
@@ -164,12 +181,12 @@ async fn plugins(
     State(engine): AdminState,
     AdminQuery(wanted): AdminQuery<ListQuery>,
 ) -> PageResult<impl Serialize + JsonSchema> {
-    page(engine.plugins(), &wanted, |plugin| &plugin.plugin)
+    page(engine.plugins(), (wanted.limit, wanted.cursor), |plugin| &plugin.plugin)
 }
 
 async fn workers(
     State(engine): AdminState,
-    AdminQuery(wanted): AdminQuery<ListQuery>,
+    AdminQuery(wanted): AdminQuery<WorkersQuery>,
 ) -> PageResult<impl Serialize + JsonSchema> {
     #[derive(Serialize, JsonSchema)]
     struct WorkerRow {
@@ -181,26 +198,26 @@ async fn workers(
     let mut workers = engine.workers();
     workers.retain(|worker| wanted.plugin.as_deref().is_none_or(|name| is_named(&worker.plugin, name)));
     let workers = workers.into_iter().map(|worker| WorkerRow { key: worker.pid.to_string(), worker });
-    page(workers.collect(), &wanted, |worker| &worker.key)
+    page(workers.collect(), (wanted.limit, wanted.cursor), |worker| &worker.key)
 }
 
 async fn chains(
     State(engine): AdminState,
     AdminQuery(wanted): AdminQuery<ListQuery>,
 ) -> PageResult<impl Serialize + JsonSchema> {
-    page(engine.chains(), &wanted, |chain| &chain.chain)
+    page(engine.chains(), (wanted.limit, wanted.cursor), |chain| &chain.chain)
 }
 
 async fn upstreams(
     State(engine): AdminState,
     AdminQuery(wanted): AdminQuery<ListQuery>,
 ) -> PageResult<impl Serialize + JsonSchema> {
-    page(engine.upstreams(), &wanted, |upstream| &upstream.name)
+    page(engine.upstreams(), (wanted.limit, wanted.cursor), |upstream| &upstream.name)
 }
 
 async fn tools(
     State(engine): AdminState,
-    AdminQuery(wanted): AdminQuery<ListQuery>,
+    AdminQuery(wanted): AdminQuery<ToolsQuery>,
 ) -> Result<Json<Tools>, AdminError> {
     if let Some(section) = &wanted.section {
         return Ok(Json(Tools::AtPlace(engine.tool_context(&place(section)?).await)));
@@ -209,7 +226,7 @@ async fn tools(
     tools.retain(|tool| wanted.upstream.as_ref().is_none_or(|upstream| *upstream == tool.upstream));
     let tools =
         tools.into_iter().map(|tool| ToolRow { key: format!("{}/{}", tool.upstream, tool.upstream_name), tool });
-    page(tools.collect(), &wanted, |tool| &tool.key).map(|Json(page)| Json(Tools::All(page)))
+    page(tools.collect(), (wanted.limit, wanted.cursor), |tool| &tool.key).map(|Json(page)| Json(Tools::All(page)))
 }
 
 /// All tools, or those that a model can use at a place in a document.
@@ -235,7 +252,7 @@ fn place(section: &str) -> Result<Place, AdminError> {
 
 async fn pins(
     State(engine): AdminState,
-    AdminQuery(wanted): AdminQuery<ListQuery>,
+    AdminQuery(wanted): AdminQuery<PinsQuery>,
 ) -> PageResult<impl Serialize + JsonSchema> {
     #[derive(Serialize, JsonSchema)]
     struct PinRow {
@@ -247,40 +264,40 @@ async fn pins(
     let mut pins = engine.pins().await;
     pins.retain(|pin| wanted.upstream.as_ref().is_none_or(|upstream| *upstream == pin.upstream));
     let pins = pins.into_iter().map(|pin| PinRow { key: format!("{}/{}", pin.upstream, pin.name), pin });
-    page(pins.collect(), &wanted, |pin| &pin.key)
+    page(pins.collect(), (wanted.limit, wanted.cursor), |pin| &pin.key)
 }
 
 async fn sessions(
     State(engine): AdminState,
     AdminQuery(wanted): AdminQuery<ListQuery>,
 ) -> PageResult<impl Serialize + JsonSchema> {
-    page(engine.tracked_sessions(), &wanted, |session| &session.id)
+    page(engine.tracked_sessions(), (wanted.limit, wanted.cursor), |session| &session.id)
 }
 
 async fn refusals(
     State(engine): AdminState,
     AdminQuery(wanted): AdminQuery<ListQuery>,
 ) -> PageResult<impl Serialize + JsonSchema> {
-    page(engine.refusals().list(), &wanted, |refusal| &refusal.id)
+    page(engine.refusals().list(), (wanted.limit, wanted.cursor), |refusal| &refusal.id)
 }
 
 async fn recent_invocations(
     State(engine): AdminState,
     AdminQuery(wanted): AdminQuery<ListQuery>,
 ) -> PageResult<impl Serialize + JsonSchema> {
-    page(engine.invocations().views(), &wanted, |invocation| &invocation.id)
+    page(engine.invocations().views(), (wanted.limit, wanted.cursor), |invocation| &invocation.id)
 }
 
 async fn pipelines(
     State(engine): AdminState,
     AdminQuery(wanted): AdminQuery<ListQuery>,
 ) -> PageResult<impl Serialize + JsonSchema> {
-    page(engine.pipelines(None).await, &wanted, |pipeline| &pipeline.pipeline)
+    page(engine.pipelines(None).await, (wanted.limit, wanted.cursor), |pipeline| &pipeline.pipeline)
 }
 
 async fn recent_runs(
     State(engine): AdminState,
-    AdminQuery(wanted): AdminQuery<ListQuery>,
+    AdminQuery(wanted): AdminQuery<RunsQuery>,
 ) -> PageResult<impl Serialize + JsonSchema> {
     let mut runs = engine.runs().list();
     let is_wanted = |wanted: &Option<String>, word: &str| wanted.as_ref().is_none_or(|wanted| wanted == word);
@@ -289,7 +306,7 @@ async fn recent_runs(
             && is_wanted(&wanted.status, run.status.as_str())
             && is_wanted(&wanted.principal, &run.principal)
     });
-    page(runs, &wanted, |run| &run.id)
+    page(runs, (wanted.limit, wanted.cursor), |run| &run.id)
 }
 
 async fn plan(State(engine): AdminState) -> Json<PlanView> {

@@ -15,10 +15,12 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use url::form_urlencoded;
 
 use super::admin_query::{AdminError, AdminJson, AdminQuery, AdminState, ErrorBody};
 use super::audited_change::{Target, audited};
 use crate::domain::digest::sha256_hex;
+use crate::domain::quoted::Quoted;
 use crate::engine::Engine;
 
 /// Routes of the admin API, and their description.
@@ -51,7 +53,7 @@ impl Api {
         H: Handler<T, Arc<Engine>> + Documented<A>,
         T: 'static,
     {
-        self.add::<H, A>(path, "get", summary, get(handler))
+        self.add::<H, A>(path, "get", summary, get(handler), |route| route)
     }
 
     /// Adds a route that changes something. The audit trail has a row of this action for each request.
@@ -61,7 +63,7 @@ impl Api {
         T: 'static,
     {
         let audit = from_fn(move |request: Request, next: Next| audited(action, request, next));
-        self.add::<H, A>(path, "post", summary, post(handler).layer(audit))
+        self.add::<H, A>(path, "post", summary, post(handler), |route| route.layer(audit))
     }
 
     fn add<H: Documented<A>, A>(
@@ -70,11 +72,24 @@ impl Api {
         method: &str,
         summary: &str,
         route: MethodRouter<Arc<Engine>>,
+        around: impl FnOnce(MethodRouter<Arc<Engine>>) -> MethodRouter<Arc<Engine>>,
     ) -> Self {
         let mut operation = json!({"summary": summary, "parameters": [], "responses": {}});
         H::describe(&mut operation, &mut self.schemas);
+        // Probes and scrapers add parameters of their own to the other paths.
+        let is_checked = path.starts_with("/api/");
+        let names: Arc<[String]> = query_names(&operation).collect();
+        let route = route.layer(from_fn(move |request: Request, next: Next| {
+            let refused = is_checked.then(|| unknown_parameter(request.uri().query(), &names)).flatten();
+            async move {
+                match refused {
+                    Some(refused) => refused.into_response(),
+                    None => next.run(request).await,
+                }
+            }
+        }));
         self.paths.entry(path).or_insert_with(|| json!({}))[method] = operation;
-        self.router = self.router.route(path, route);
+        self.router = self.router.route(path, around(route));
         self
     }
 
@@ -97,6 +112,22 @@ impl Api {
         describe_json(&mut document);
         document
     }
+}
+
+/// Returns the names of the parameters that the query of an operation can have.
+fn query_names(operation: &Value) -> impl Iterator<Item = String> {
+    let parameters = operation["parameters"].as_array().into_iter().flatten();
+    let of_query = parameters.filter(|parameter| parameter["in"] == "query");
+    of_query.filter_map(|parameter| parameter["name"].as_str().map(str::to_owned))
+}
+
+/// Returns the error about the first parameter of a query that is not one of `names`.
+fn unknown_parameter(query: Option<&str>, names: &[String]) -> Option<AdminError> {
+    let mut asked = form_urlencoded::parse(query?.as_bytes());
+    let (unknown, _) = asked.find(|(name, _)| !names.iter().any(|known| known == name))?;
+    let known = if names.is_empty() { "no parameters".to_owned() } else { names.join(", ") };
+    let message = format!("the query of the URL: {} is unknown here; allowed: {known}", Quoted(&unknown, 60));
+    Some(AdminError(StatusCode::BAD_REQUEST, "InvalidQuery", message))
 }
 
 /// Lets descriptions, which are comments of the code, speak of JSON.

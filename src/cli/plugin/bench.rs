@@ -147,7 +147,7 @@ async fn calls(
                     samples.took.push(row.duration_ms);
                     if row.reason.is_some() {
                         samples.failed += 1;
-                        samples.message = samples.message.or(row.error_message);
+                        samples.message = samples.message.or(row.error_text).or(row.error_message);
                     }
                 }
             }

@@ -192,7 +192,7 @@ impl FunctionCase {
             "method": self.method,
             "outcome": failure.map_or_else(|| "ran".to_owned(), |failure| format!("failed({})", failure.reason)),
             "reason": failure.map(|failure| failure.reason),
-            "message": failure.map(|failure| &failure.message),
+            "message": failure.map(Failure::full),
             "result": result.as_ref().ok().and_then(|text| serde_json::from_str::<Value>(text).ok()),
             "requests": state.requests,
             "progress": state.progress,

@@ -112,6 +112,7 @@ async fn run_case(gateway: &TestGateway, case: &TestCase, input: &TestInput) -> 
     let entry = call.entries.first();
     let changed = entry.is_some_and(|entry| entry.changed);
     let row = execution.as_ref();
+    let said = row.and_then(|row| row.error_text.clone().or(row.error_message.clone()));
     let failed = entry.is_none_or(|entry| matches!(entry.outcome, EntryOutcome::Failed(_)));
     json!({
         "plugin": case.plugin.key.to_string(),
@@ -125,7 +126,7 @@ async fn run_case(gateway: &TestGateway, case: &TestCase, input: &TestInput) -> 
             Some(reason) => json!(reason),
             None => json!(refused.as_ref().and(call.reason.as_ref())),
         },
-        "message": row.and_then(|row| row.error_message.clone()).or(refused.clone()).or_else(|| call.reason.clone()),
+        "message": said.or(refused.clone()).or_else(|| call.reason.clone()),
         "text": if failed { &None } else { after },
         "told": client_text,
         "diff": after.as_ref().filter(|_| changed).map(|after| diff(&input.text, after, false)),

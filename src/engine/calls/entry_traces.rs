@@ -121,6 +121,7 @@ pub(crate) fn trace(method: Method, chain: &LinkedChain, entry: &LinkedEntry, ou
         phase: chain.plan.phase,
         outcome,
         error: None,
+        error_text: None,
         hides_error: false,
         when: None,
         mode: entry.plan.mode,

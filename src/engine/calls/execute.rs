@@ -49,6 +49,7 @@ impl Engine {
         let (metadata, omitted) = self.traceable(metadata, context, entry);
         let (answer, changed) = check(output, content, &seen, context);
         let verdict = entry.rules.judge(context.method, answer);
+        let Reported { error, error_text, quotes } = reported(&verdict);
         let row = PluginExecution {
             input_size_bytes: seen.text.len() as u64,
             output_size_bytes: output_size.filter(|_| matches!(verdict, Verdict::Go { .. })),
@@ -57,10 +58,10 @@ impl Engine {
             run_ms: millis(ran),
             duration_ms: millis(queued + ran),
             worker_pid,
+            error_text: error_text.clone(),
             when: unevaluated,
             ..row(context, chain, entry, &verdict, started_at)
         };
-        let (error, quotes) = error(&verdict);
         let trace = EntryTrace {
             // The answer of an observer is discarded. The trace of a shadow shows what the shadow would have changed.
             changed: row.changed && entry.rules.role != Role::Observe,
@@ -71,6 +72,7 @@ impl Engine {
             when: row.when.clone(),
             hides_error: quotes && context.hides_errors,
             error,
+            error_text,
             ..trace(context.method, chain, entry, outcome(&verdict))
         };
         span.record("hawsepipe.outcome", tracing::field::display(trace.outcome));
@@ -197,12 +199,22 @@ fn outcome(verdict: &Verdict) -> EntryOutcome {
     }
 }
 
-/// Returns the message of a failure or of a denial, and whether it has words of the plugin.
-fn error(verdict: &Verdict) -> (Option<String>, bool) {
+/// What a trace says of a failure or of a denial.
+#[derive(Default)]
+struct Reported {
+    error: Option<String>,
+    error_text: Option<String>,
+    /// Whether it has words of the plugin.
+    quotes: bool,
+}
+
+fn reported(verdict: &Verdict) -> Reported {
     match verdict {
-        Verdict::Go { .. } => (None, false),
-        Verdict::Deny { error, .. } => (Some(error.clone()), true),
-        Verdict::Pass(failure) | Verdict::Fail(failure) => (Some(failure.message.clone()), failure.quotes),
+        Verdict::Go { .. } => Reported::default(),
+        Verdict::Deny { error, .. } => Reported { error: Some(error.clone()), quotes: true, ..Reported::default() },
+        Verdict::Pass(Failure { message, text, quotes, .. }) | Verdict::Fail(Failure { message, text, quotes, .. }) => {
+            Reported { error: Some(message.clone()), error_text: text.clone(), quotes: *quotes }
+        }
     }
 }
 
@@ -246,6 +258,7 @@ fn row(
         input_size_bytes: 0,
         output_size_bytes: None,
         error_message,
+        error_text: None,
         when: None,
         changed: false,
         method: context.method,

@@ -104,7 +104,7 @@ impl Engine {
         if !own && !matches!(error, UpstreamError::Timeout(_) | UpstreamError::TooLarge(_) | UpstreamError::Cancelled) {
             self.suspect(key);
         }
-        tracing::warn!(upstream = key.name, reason = error.reason().as_str(), "{error}");
+        tracing::warn!(upstream = key.name, reason = error.reason().as_str(), "{}", error.without_content());
     }
 
     /// Returns the end of a request whose item was not found, or that its client may not see. It names an upstream because of a

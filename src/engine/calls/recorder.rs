@@ -322,6 +322,7 @@ mod tests {
             phase: Phase::Request,
             outcome,
             error: None,
+            error_text: None,
             hides_error: false,
             when: None,
             mode,

@@ -37,7 +37,12 @@ impl Engine {
             }
             let upstream = &call.plan().key.name;
             self.metrics.retried(upstream, failure.reason());
-            tracing::info!(upstream, reason = failure.reason().as_str(), "a call is sent again: {failure}");
+            tracing::info!(
+                upstream,
+                reason = failure.reason().as_str(),
+                "a call is sent again: {}",
+                failure.without_content()
+            );
             call.request.client.pauses();
             tokio::time::sleep(pause).await;
             recorder.asked_again();

@@ -102,6 +102,7 @@ impl PluginCall<'_> {
             input_size_bytes: input as u64,
             output_size_bytes: ran.output.as_ref().ok().map(|output| output.text.len() as u64),
             error_message: failure.map(|failure| failure.message.clone()),
+            error_text: failure.and_then(|failure| failure.text.clone()),
             when: None,
             changed: false,
             method: Method::CallTool,

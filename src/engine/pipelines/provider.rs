@@ -118,7 +118,8 @@ impl Engine {
             typed: Some(TypedCall { method: function, context: &context }),
         };
         let ran = self.plugins.run(&plugin, &input, timeout, &NoCaller).await;
-        Ok(ran.output?.text)
+        // Nothing that a client has sent is in the text.
+        ran.output.map(|output| output.text).map_err(|failure| Failure::quoting(failure.reason, failure.full()))
     }
 
     /// Calls a tool of a provider. A failure is a result too, which says why.
@@ -130,7 +131,7 @@ impl Engine {
         arguments: Option<&RawValue>,
     ) -> Box<RawValue> {
         let answered = self.run_tool(call, provider, client, arguments).await;
-        answered.unwrap_or_else(|Failure { reason, message, .. }| failure(&format!("{reason}: {message}")))
+        answered.unwrap_or_else(|why| failure(&format!("{}: {}", why.reason, why.full())))
     }
 
     async fn run_tool(

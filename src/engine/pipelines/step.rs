@@ -38,7 +38,7 @@ impl RunContext<'_> {
     ) -> Result<T, RunFailure> {
         let of_step = |failure: Failure| RunFailure {
             reason: failure.reason,
-            message: failure.message,
+            message: failure.full().to_owned(),
             step: Some(step.name.to_owned()),
         };
         let snapshot = self.engine.snapshot();

@@ -9,7 +9,7 @@ import { writeSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { pathToFileURL } from 'node:url';
 import { format } from 'node:util';
-import { CallToolError, describe } from './errors.mjs';
+import { CallToolError, describe, report } from './errors.cjs';
 
 const VERSION = 1;
 const HEAD = 8;
@@ -41,6 +41,8 @@ const socket = new Socket({
   writable: true,
   onread: { buffer: Buffer.allocUnsafeSlow(256 * 1024), callback: (n, buffer) => (feed(buffer, n), true) },
 });
+process.on('uncaughtExceptionMonitor', (error) => { if (process.listenerCount('uncaughtException') === 0) report(error, true); });
+
 // The gateway has ended, or no longer needs this worker. An error of `shutdown` ends the process with code 1.
 let shutDown, ended = false;
 async function end() {

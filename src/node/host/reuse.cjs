@@ -15,6 +15,7 @@ const { dirname } = require('node:path');
 const { Readable, Writable } = require('node:stream');
 const { inspect, promisify } = require('node:util');
 const vm = require('node:vm');
+const { report } = require('./errors.cjs');
 
 // How long a script can keep running after it has printed its line. Until then, it can still report by its exit code
 // that it failed. protocol/once.rs has the same number.
@@ -59,8 +60,8 @@ function freshContext() {
 // scripts run.
 let spare = freshContext();
 
-// The call that is running.
-let run = null;
+// The call that is running, and whether there was one.
+let run = null, served = false;
 
 class Run {
   printed = [];
@@ -187,15 +188,17 @@ function failed(error) {
   if (error === EXIT) return;
   const at = run;
   if (at === null) {
-    // An error that an earlier call left behind must not be attributed to the next call.
-    writeSync(2, `${inspect(error)}\n`);
+    // An error that an earlier call left behind must not be attributed to the next call. Before the first call there is no
+    // content, and the gateway quotes the error.
+    if (served) report(error, false);
+    else writeSync(2, `${inspect(error)}\n`);
     process.exit(1);
   }
   if (at.process.listenerCount('uncaughtException') > 0) {
     at.process.emit('uncaughtException', error);
     return;
   }
-  writeSync(2, `${inspect(error)}\n`);
+  report(error, false);
   at.process.exitCode = 1;
   finish(at);
 }
@@ -247,6 +250,7 @@ function feed(chunk) {
   const whole = held.length === 1 ? held[0] : Buffer.concat(held);
   held = [];
   heldLength = 0;
+  served = true;
   begin(script, whole.subarray(4, 4 + length));
 }
 

@@ -70,7 +70,7 @@ impl Channel<ExclusiveWire> {
                     _ => return Err(Some("speaks another version of the wire".into())),
                 },
                 FrameKind::Failure => {
-                    let message = serde_json::from_slice::<FailureHeader>(json).map(|f| f.message);
+                    let message = serde_json::from_slice::<FailureHeader>(json).map(|f| f.thrown.message);
                     return Err(Some(message.unwrap_or_else(|_| "could not say why it failed to load".into())));
                 }
                 FrameKind::Log => log_line(&self.log_mask, json, text, None),
@@ -186,7 +186,7 @@ impl<W: Wire> Channel<W> {
             FrameKind::Result if self.is_of_call(json) => return Some(output(json, head.content.then_some(body))),
             FrameKind::Failure => {
                 let failure = serde_json::from_slice::<FailureHeader>(json).ok()?;
-                return (failure.id == self.last_id).then(|| Err(self.plugin_failure(failure)));
+                return (failure.id == self.last_id).then(|| Err(self.plugin_failure(&failure)));
             }
             FrameKind::Log => log_line(&self.log_mask, json, body, Some(metadata)),
             FrameKind::Ask => {
@@ -207,16 +207,11 @@ impl<W: Wire> Channel<W> {
         None
     }
 
-    fn plugin_failure(&self, failure: FailureHeader) -> Failure {
-        if !failure.stack.is_empty() {
-            let (message, stack) = (self.log_mask.masked(&failure.message), self.log_mask.masked(&failure.stack));
-            tracing::debug!(target: "hawsepipe::plugin", plugin = self.log_mask.name(), "{message}\n{stack}");
-        }
+    fn plugin_failure(&self, failure: &FailureHeader) -> Failure {
+        failure.thrown.log_stack(&self.log_mask);
         match failure.reason.as_str() {
-            "InvalidOutput" => {
-                Failure::quoting(Reason::InvalidOutput, format!("its answer cannot be used: {}", failure.message))
-            }
-            _ => Failure::quoting(Reason::PluginError, format!("reported error: {}", failure.message)),
+            "InvalidOutput" => failure.thrown.failure(Reason::InvalidOutput, "its answer cannot be used"),
+            _ => failure.thrown.failure(Reason::PluginError, "reported error"),
         }
     }
 

@@ -52,7 +52,7 @@ kinds! {
     Ping = 5,
     /// To the worker: the call `{id}` is given up.
     Cancel = 6,
-    /// From the worker: `{id, reason, message, stack}`. The id is 0 while the plugin is loaded.
+    /// From the worker: `{id, reason, message, summary, stack}`. The id is 0 while the plugin is loaded.
     Failure = 7,
     /// From the worker, during a call: `{id, ask, tool}`, with the arguments as body. The gateway answers each such
     /// request once.

@@ -5,6 +5,7 @@ use serde_json::Number;
 use serde_json::value::RawValue;
 
 use crate::domain::plugin::Input;
+use crate::node::thrown::Thrown;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -47,9 +48,8 @@ pub(super) struct ReadyHeader {
 pub(super) struct FailureHeader {
     pub(super) id: u64,
     pub(super) reason: String,
-    pub(super) message: String,
-    #[serde(default)]
-    pub(super) stack: String,
+    #[serde(flatten)]
+    pub(super) thrown: Thrown,
 }
 
 #[derive(Deserialize)]

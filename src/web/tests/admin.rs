@@ -125,6 +125,33 @@ async fn errors_are_json_and_strangers_are_kept_out() {
     assert_eq!(message, r#"the query of the URL: limit: must be a whole number from 1 to 1000; it is "x""#);
 }
 
+/// Over all operations of the API: a parameter that the document does not have is refused, and those that it has are named.
+#[tokio::test]
+async fn an_unknown_parameter_is_refused_with_the_names_of_those_that_are_known() {
+    let gateway = Gateway::start().await;
+    let document = crate::web::openapi_document();
+    let mut checked = 0;
+    for (path, operations) in document["paths"].as_object().unwrap() {
+        for (method, operation) in operations.as_object().unwrap().iter().filter(|_| path.starts_with("/api/")) {
+            let url = format!("{}?nome=x", path.replace("{id}", "none"));
+            let answer = ask(&gateway, &method.to_uppercase(), &url, &[]).await;
+            assert_eq!(answer.status.as_u16(), 400, "{method} {url}: {answer:?}");
+            let message = answer.json()["error"]["message"].as_str().unwrap().to_owned();
+            assert!(message.starts_with("the query of the URL: \"nome\" is unknown here; allowed: "), "{message}");
+            for parameter in operation["parameters"].as_array().unwrap().iter().filter(|it| it["in"] == "query") {
+                assert!(message.contains(parameter["name"].as_str().unwrap()), "{url}: {message}");
+            }
+            checked += 1;
+        }
+    }
+    assert!(checked > 20);
+    let message = ask(&gateway, "GET", "/api/v1/chains?plugin=x", &[]).await.json()["error"]["message"].clone();
+    assert_eq!(message, r#"the query of the URL: "plugin" is unknown here; allowed: cursor, limit"#);
+    for path in ["/healthz?verbose", "/readyz?x=1", "/metrics?name=x"] {
+        assert_ne!(ask(&gateway, "GET", path, &[]).await.status.as_u16(), 400, "{path}");
+    }
+}
+
 #[tokio::test]
 async fn the_report_has_the_tag_of_its_content() {
     let gateway = Gateway::start().await;

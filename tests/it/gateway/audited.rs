@@ -279,6 +279,11 @@ async fn kills(times: usize) {
     assert!(ended >= answers && ended <= begun, "{ended} rows of {answers} answers, {begun} of beginnings");
     let (whole, said) = verified(store, &[]);
     assert!(whole && said.contains(&format!("{times} chains")), "{said}");
+    let unfinished = run(&["audit", "unfinished", "--store", store, "-o", "json"]);
+    let listed: Value = serde_json::from_slice(&unfinished.stdout).unwrap();
+    let listed = listed["items"].as_array().unwrap().iter().map(|call| call["requestId"].as_str().unwrap().to_owned());
+    let is_open: BTreeSet<_> = of_kind(&rows, "begin").difference(&of_kind(&rows, "end")).cloned().collect();
+    assert_eq!(listed.collect::<BTreeSet<_>>(), is_open);
 }
 
 async fn calls(url: &str, client: usize, answers: &AtomicUsize, over: &AtomicBool) {

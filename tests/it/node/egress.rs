@@ -151,7 +151,7 @@ async fn a_plugin_that_lists_nothing_and_fetches_all_the_same_is_told_what_to_do
     let thrown = module("export default async () => { await fetch('https://example.com/'); };").link();
     let rig = Rig::with(&[&thrown]).await;
     let failure = rig.failure(&thrown, "").await;
-    assert!(failure.message.contains(told), "{failure}");
+    assert!(failure.full().contains(told), "{failure:?}");
     let caught = "try { await fetch('https://example.com/'); } catch ({ cause }) { text = cause.message; }";
     for plugin in [
         module(&format!("export default async () => {{ let text; {caught} return {{ text, continue: true }}; }}")),

@@ -92,7 +92,7 @@ async fn each_way_to_fail_has_its_reason_and_the_next_call_is_fine() {
     ] {
         let failure = rig.failure(&plugin, content).await;
         assert_eq!(failure.reason, reason, "{content}: {}", failure.message);
-        assert!(failure.message.starts_with(message), "{content}: {}", failure.message);
+        assert!(failure.full().starts_with(message), "{content}: {}", failure.full());
         assert_eq!(rig.answer(&plugin, "").await.text, "fine", "after {content}");
     }
     // The second line may be seen with the first, or while nobody asks.

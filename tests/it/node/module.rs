@@ -101,7 +101,7 @@ async fn failures_have_their_reasons_and_the_worker_serves_on() {
     ] {
         let failure = rig.failure(&plugin, content).await;
         assert_eq!(failure.reason, reason, "{content}: {}", failure.message);
-        assert!(failure.message.starts_with(message), "{content}: {}", failure.message);
+        assert!(failure.full().starts_with(message), "{content}: {}", failure.full());
     }
     let own = rig.answer(&plugin, "own").await;
     assert_eq!((own.text.as_str(), own.error.as_deref()), ("mine", Some("no")));
@@ -172,7 +172,7 @@ async fn a_denial_counts_wherever_the_answer_has_it() {
         ("both", "its answer has an `error` with `continue: true`"),
     ] {
         let failure = rig.failure(&plugin, content).await;
-        assert_eq!((failure.reason, failure.message.as_str()), (Reason::InvalidOutput, message), "{content}");
+        assert_eq!((failure.reason, failure.full()), (Reason::InvalidOutput, message), "{content}");
     }
     assert_eq!(rig.answer(&plugin, "").await.error, None, "what was added to Object.prototype is part of no answer");
     assert_eq!(rig.answer(&plugin, "class").await.error.as_deref(), Some("no"));
@@ -187,8 +187,8 @@ async fn what_it_says_of_its_file_names_no_private_folder() {
     let (throws, misses) = (throws.link(), misses.link());
     let rig = Rig::with(&[&throws, &misses]).await;
     let failure = rig.failure(&throws, "").await;
-    assert!(failure.message.starts_with("reported error: Error: at plugin.mjs in "), "{failure}");
-    assert!(!failure.message.contains("hawsepipe-plugins-"), "{failure}");
+    assert!(failure.full().starts_with("reported error: Error: at plugin.mjs in "), "{failure:?}");
+    assert!(!format!("{failure:?}").contains("hawsepipe-plugins-"), "{failure:?}");
     let failure = rig.failure(&misses, "").await;
     assert!(failure.message.contains("'not-there.mjs' imported from plugin.mjs"), "{failure}");
 }

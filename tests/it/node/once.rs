@@ -92,7 +92,7 @@ async fn each_way_to_fail_has_its_reason() {
         let rig = Rig::with(&[&plugin]).await;
         let failure = rig.failure(&plugin, "content").await;
         assert_eq!(failure.reason, reason, "{code}: {}", failure.message);
-        assert!(failure.message.starts_with(message), "{code}: {}", failure.message);
+        assert!(failure.full().starts_with(message), "{code}: {}", failure.full());
     }
 }
 

@@ -302,7 +302,7 @@ impl Case {
     /// What the history quotes of a plugin that reports an error.
     pub fn said(&self) -> Option<&'static str> {
         let said = match self.act.name {
-            "throw" => "reported error: Error: boom",
+            "throw" => "reported error: Error with a message of 4 characters, at index.mjs:12:11",
             "deny-empty" => "reported error: ",
             _ => "reported error: E_NO",
         };

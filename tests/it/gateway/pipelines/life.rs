@@ -110,7 +110,7 @@ async fn shutdown_runs_at_the_end_of_the_gateway_and_its_errors_are_logged() {
     let log = lines.lock().unwrap().join("\n");
     for words in [
         "the good one ends",
-        "shutdown() of Plugin 'default/bad-code' failed: Error: it cannot end",
+        "shutdown() of Plugin 'default/bad-code' failed: Error with a message of 13 characters, at index.mjs:",
         "shutdown() of Plugin 'default/slow-code' failed: it has not ended within 1s",
     ] {
         assert!(log.contains(words), "{words}: {log}");
