@@ -18,6 +18,7 @@ pub mod code_file;
 pub mod definition;
 pub mod digest;
 pub mod egress;
+pub mod environment_text;
 pub mod extensions;
 pub mod header_text;
 pub mod health;
