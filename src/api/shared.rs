@@ -156,8 +156,9 @@ pub struct ValueFrom {
     pub secret_key_ref: Option<KeyRef>,
     /// Key of a ConfigMap in the same namespace.
     pub config_map_key_ref: Option<KeyRef>,
-    /// Name of a variable in the gateway's own environment. Only outside of a cluster; a pod's variables are not read.
-    #[schemars(length(min = 1, max = 128))]
+    /// Name of a variable in the gateway's own environment, or a text that refers to some: `Bearer ${NAME}`,
+    /// `${NAME:-default}`. Only outside of a cluster; a pod's variables are not read.
+    #[schemars(length(min = 1, max = 4096))]
     pub environment: Option<String>,
 }
 

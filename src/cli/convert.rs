@@ -55,7 +55,7 @@ fn objects_of(file: &FileText, document: Value) -> anyhow::Result<Vec<Value>> {
     if !is_convertible(&document) {
         return Ok(vec![document]);
     }
-    let converted = converted(&file.folder.join("file"), &document);
+    let converted = converted(&file.folder.join("file"), &document, None);
     if let Some(wrong) = converted.wrong.first() {
         bail!("{}: {}: {}", file.path.display(), wrong.field, wrong.reason);
     }

@@ -205,7 +205,7 @@ pub enum InputValue {
         /// Whether the value is left out, without an error, if the Secret or the key does not exist.
         optional: bool,
     },
-    /// A variable of the gateway's own environment.
+    /// A variable of the gateway's own environment, or a text that refers to some of them.
     Environment(String),
 }
 

@@ -101,6 +101,8 @@ pub fn marks(schema: &RawValue) -> Result<Vec<Mirrored>, String> {
                     let path = path.as_ref().map(|path| [path.as_slice(), std::slice::from_ref(name)].concat());
                     (path, schema)
                 })),
+                // Of draft-07, for tuples.
+                ("items", Value::Array(list)) => waiting.extend(list.iter().map(|s| (None, s))),
                 (word, value) if ONE.contains(&word) => waiting.push((None, value)),
                 (word, Value::Array(list)) if LISTS.contains(&word) => waiting.extend(list.iter().map(|s| (None, s))),
                 (word, Value::Object(map)) if MAPS.contains(&word) => waiting.extend(map.values().map(|s| (None, s))),
@@ -181,7 +183,8 @@ mod tests {
         let maps = MAPS.iter().map(|keyword| below(keyword, json!({"b": mark})));
         // A property that is itself below such a keyword cannot have a mark either.
         let inner = below("items", json!({"properties": {"b": mark}}));
-        for schema in one.chain(lists).chain(maps).chain([inner, mark.clone()]) {
+        let tuple = below("items", json!([mark]));
+        for schema in one.chain(lists).chain(maps).chain([inner, tuple, mark.clone()]) {
             let error = marked(&schema).unwrap_err();
             assert!(error.contains("does not stand on a plain property"), "{schema}: {error}");
         }

@@ -18,6 +18,7 @@ pub mod code_file;
 pub mod definition;
 pub mod digest;
 pub mod egress;
+pub mod environment_text;
 pub mod extensions;
 mod failure;
 pub mod header_text;

@@ -11,6 +11,8 @@ use super::secret::SecretText;
 /// A request for a chat completion.
 #[derive(Clone, Debug)]
 pub struct ModelRequest<'a> {
+    /// Namespace and name of the pipeline.
+    pub pipeline: &'a str,
     /// The base URL of the endpoint, below which `chat/completions` is.
     pub base_url: &'a str,
     /// The API key.

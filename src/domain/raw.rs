@@ -73,6 +73,12 @@ impl RawObject {
     }
 }
 
+impl FromIterator<(String, Box<RawValue>)> for RawObject {
+    fn from_iter<I: IntoIterator<Item = (String, Box<RawValue>)>>(members: I) -> Self {
+        Self(members.into_iter().collect())
+    }
+}
+
 impl Serialize for RawObject {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.0.len()))?;

@@ -332,6 +332,8 @@ reasons! {
     Unauthorized,
     /// The server sent something that the protocol does not allow.
     ProtocolError,
+    /// The server takes no more requests at the moment (HTTP 429).
+    RateLimited,
     /// The upstream is down and none of its lists was ever read.
     UpstreamDown,
     /// The call was cancelled before its answer.

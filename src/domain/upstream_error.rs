@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::plugin::{Failure, cut};
 use super::reason::Reason;
-use super::rpc::METHOD_NOT_FOUND;
+use super::rpc::{METHOD_NOT_FOUND, RETRY_AFTER_MS};
 use super::secret::Mask;
 
 /// Why a call has no answer.
@@ -68,6 +68,14 @@ pub enum UpstreamError {
         /// What the server says in the body. Empty if it says nothing.
         said: String,
     },
+    /// The server takes no more requests at the moment (HTTP 429). Nothing was executed.
+    #[error("it takes no more requests at the moment (HTTP 429){}", tail("it says", said))]
+    RateLimited {
+        /// What the server says in the body. Empty if it says nothing.
+        said: String,
+        /// How long the server asks to wait.
+        retry_after: Option<Duration>,
+    },
     /// The gateway has no access token for the server (`external.oauth`), so that nothing was sent.
     #[error("no access token: {why}")]
     NoToken {
@@ -116,6 +124,16 @@ impl UpstreamError {
         matches!(self, Self::Refused { code: Some(METHOD_NOT_FOUND), .. })
     }
 
+    /// The milliseconds after which a call may be sent again; `None` if that is no remedy.
+    pub fn retry_after_ms(&self) -> Option<u64> {
+        let wait = match self {
+            Self::RateLimited { retry_after, .. } => *retry_after,
+            Self::OwnProcesses(_) => None,
+            _ => return None,
+        };
+        Some(wait.map_or(RETRY_AFTER_MS, |wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)))
+    }
+
     /// Whether the gateway has refused the call, and the server has no part in it.
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::OwnProcesses(_) | Self::NoUserToken)
@@ -135,6 +153,7 @@ impl UpstreamError {
             Self::Unauthorized { .. } | Self::NoToken { is_refused: true, .. } | Self::NoUserToken => {
                 Reason::Unauthorized
             }
+            Self::RateLimited { .. } => Reason::RateLimited,
             Self::Protocol(_) | Self::Refused { .. } | Self::Encoded(_) => Reason::ProtocolError,
             Self::OfPlugin(reason, _) => *reason,
             Self::NeitherTransport { post, .. } => post.reason(),
@@ -160,6 +179,10 @@ impl UpstreamError {
                     .to_owned()
             }
             Self::Unauthorized { status, .. } => format!("unauthorized: HTTP {status}"),
+            Self::RateLimited { .. } => {
+                "it takes no more requests at the moment (HTTP 429): send the call again after `retryAfterMs`"
+                    .to_owned()
+            }
             Self::NoToken { .. } => "the gateway got no access token for it; the gateway's log says why".to_owned(),
             Self::Lost(_) => "connection lost; the gateway's log says why".to_owned(),
             Self::Exited { how, .. } => format!("its process ended ({how}); the gateway's log says why"),
@@ -199,6 +222,9 @@ impl UpstreamError {
             }
             Self::Unauthorized { status, said } => {
                 Self::Unauthorized { status, said: cut(mask.printable(said.as_bytes())) }
+            }
+            Self::RateLimited { said, retry_after } => {
+                Self::RateLimited { said: cut(mask.printable(said.as_bytes())), retry_after }
             }
             Self::NeitherTransport { post, get } => {
                 Self::NeitherTransport { post: Box::new(post.masked(mask)), get: Box::new(get.masked(mask)) }

@@ -15,6 +15,7 @@ use crate::domain::causes::causes;
 use crate::domain::model::ModelRequest;
 use crate::telemetry::trace_context::members_of;
 use crate::transport::outbound::{AddressGuard, Connector, OutboundSettings, TlsSettings, authorization, connector};
+use crate::transport::retry_after::retry_after;
 
 /// How long an endpoint has to take a connection.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -77,10 +78,9 @@ impl Clients {
         }
         *sent.uri_mut() = uri;
         let (head, body) = client.request(sent).await.map_err(|error| unreachable(&causes(&error)))?.into_parts();
-        let seconds = head.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
         let body = Limited::new(body, MAX_ANSWER).collect().await;
         let body = body.map_err(|error| format!("the answer cannot be read: {}", causes(&*error)))?.to_bytes();
-        Ok(HttpAnswer { status: head.status, retry_after: seconds.map(Duration::from_secs), body })
+        Ok(HttpAnswer { status: head.status, retry_after: retry_after(&head.headers), body })
     }
 }
 

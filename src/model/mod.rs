@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use http::StatusCode;
+use serde_json::Value;
 
 use self::client::Clients;
 use self::settings::Refused;
@@ -32,7 +33,7 @@ pub struct Models {
 impl CompleteModel for Models {
     async fn complete(&self, request: &ModelRequest<'_>) -> Result<ModelAnswer, ModelFailure> {
         let mut body = request.body.clone();
-        self.refused.adapt(request.base_url, &mut body);
+        self.refused.adapt(request, &mut body);
         let mut repeats = 0;
         loop {
             let answer = tokio::time::timeout(request.timeout, self.clients.post(request, &body)).await;
@@ -43,15 +44,16 @@ impl CompleteModel for Models {
                 )));
             };
             let (why, pause) = match answer {
-                Ok(answer) if answer.status.is_success() => return answer::read(&answer.body),
                 Ok(answer) => {
-                    if answer.status == StatusCode::BAD_REQUEST
-                        && self.refused.learn(request.base_url, &answer.body, &mut body)
-                    {
+                    let read = serde_json::from_slice(&answer.body);
+                    let read = read.unwrap_or_else(|_| String::from_utf8_lossy(&answer.body).into());
+                    let Some(status) = answer::error_status(answer.status, &read) else { return answer::read(&read) };
+                    let is_refusal = matches!(status, StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY);
+                    if is_refusal && self.refused.learn(request, &read, &mut body) {
                         continue;
                     }
-                    let why = said(answer.status, &answer.body);
-                    if !is_passing(answer.status) {
+                    let why = said(status, &read);
+                    if !is_passing(status) {
                         return Err(unavailable(why));
                     }
                     (why, answer.retry_after)
@@ -74,12 +76,12 @@ fn unavailable(message: String) -> ModelFailure {
 
 /// Whether a request with this answer may succeed later.
 fn is_passing(status: StatusCode) -> bool {
-    matches!(status.as_u16(), 429 | 500 | 502 | 503 | 504)
+    matches!(status.as_u16(), 429 | 500 | 502 | 503 | 504 | 529)
 }
 
 /// Describes an answer that is an error: its status, and the code that the endpoint gives. Its message is left out, because
 /// endpoints quote what they were sent.
-fn said(status: StatusCode, body: &[u8]) -> String {
+fn said(status: StatusCode, body: &Value) -> String {
     if matches!(status.as_u16(), 401 | 403) {
         return format!("the endpoint refused the key ({}): correct apiKeySecretRef of the model", status.as_u16());
     }

@@ -1,6 +1,7 @@
 //! Turns the documents of a file into objects, and skips documents of kinds that are not read outside a cluster.
 //! Documents of other forms (see [`convert`]) are converted, for which the names of the files in a plugin folder are read.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,12 +9,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::commented_json::without_comments;
 use super::files::{FileText, file_names};
 use super::located::Located;
 use super::yaml::{self, Document, Position, PositionTree};
 use crate::api::canonical;
 use crate::api::check::nearest;
-use crate::api::convert::{self, Converted, Workspace};
+use crate::api::convert::{self, Converted, Variable, Workspace};
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::problem::{Level, Problem};
 use crate::domain::reason::Reason;
@@ -112,7 +114,7 @@ fn documents(text: &str, is_json: bool) -> Result<Vec<Document>, (Position, Stri
     if is_json { json(text) } else { yaml::read(text).map_err(|e| (e.place, e.message)) }
 }
 
-/// Reads JSON text. The values come from a JSON parser. The positions come from a YAML parser, because nearly all JSON
+/// Reads JSON text, also with comments and trailing commas. The values come from a JSON parser. The positions come from a YAML parser, because nearly all JSON
 /// is valid YAML.
 fn json(text: &str) -> Result<Vec<Document>, (Position, String)> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -120,10 +122,15 @@ fn json(text: &str) -> Result<Vec<Document>, (Position, String)> {
         return Ok(Vec::new());
     }
     let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    let value: Value = serde_json::from_str(text).map_err(|error| {
+    let mut text = Cow::Borrowed(text);
+    let value = serde_json::from_str(&text).or_else(|_| {
+        text = Cow::Owned(without_comments(&text));
+        serde_json::from_str(&text)
+    });
+    let value: Value = value.map_err(|error| {
         (Position { line: number(error.line()), column: number(error.column()) }, format!("it is not JSON: {error}"))
     })?;
-    let places = match yaml::read(text) {
+    let places = match yaml::read(&text) {
         Ok(mut documents) if documents.len() == 1 => documents.swap_remove(0).places,
         Err(error) if !error.is_syntax => return Err((error.place, error.message)),
         _ => PositionTree::default(),
@@ -149,23 +156,26 @@ fn add(found: &mut FileObjects, file: &Arc<PathBuf>, document: Value, places: Po
     add_one(found, file, &document, places);
 }
 
-/// Converts a document of another form, which is in a file.
-pub fn converted(file: &Path, document: &Value) -> Converted {
+/// Converts a document of another form, which is in a file. `variable` returns the values of variables that the document refers
+/// to; if it is `None`, they stay out of what can only hold a value.
+pub fn converted(file: &Path, document: &Value, variable: Option<Variable>) -> Converted {
     let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     let folder = file.parent().unwrap_or(Path::new(""));
-    convert::convert(document, workspace(folder), &|plugin_dir| file_names(&folder.join(plugin_dir)))
+    convert::convert(document, Workspace { variable, ..workspace(folder) }, &|plugin_dir| {
+        file_names(&folder.join(plugin_dir))
+    })
 }
 
 /// The folder that an editor has open whose configuration is in `folder`.
 fn workspace(folder: &Path) -> Workspace {
     let is_of_editor = folder.file_name().is_some_and(|name| name == ".vscode" || name == ".cursor");
     let opened = folder.parent().filter(|_| is_of_editor).unwrap_or(folder);
-    Workspace { path: opened.to_string_lossy().into_owned(), is_start: is_of_editor }
+    Workspace { path: opened.to_string_lossy().into_owned(), is_start: is_of_editor, variable: None }
 }
 
 /// Adds the objects of a document of another form. Each has the position of the field that it was made from.
 fn add_converted(found: &mut FileObjects, file: &Arc<PathBuf>, document: &Value, places: &PositionTree) {
-    let converted = converted(file, document);
+    let converted = converted(file, document, Some(|name| std::env::var(name).ok()));
     for made in converted.objects {
         add_one(found, file, &made.document, PositionTree::leaf(places.find(&made.field)));
     }

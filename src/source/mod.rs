@@ -2,6 +2,7 @@
 
 pub mod cluster;
 mod code;
+mod commented_json;
 pub mod directory;
 pub mod document;
 mod doubling_backoff;

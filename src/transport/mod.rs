@@ -28,6 +28,8 @@ pub mod rate_limit;
 #[cfg(feature = "gateway")]
 mod replica_tls;
 mod request_body;
+#[cfg(feature = "gateway")]
+pub mod retry_after;
 pub mod sse;
 mod stdin_queue;
 

@@ -21,7 +21,7 @@ use crate::domain::rpc::{
 use crate::domain::upstream::{Answer, ServerFacts, UpstreamError};
 use crate::domain::version::{Era, LEGACY_VERSIONS, MODERN_VERSION};
 
-use super::request_failure::{ErrorFields, is_of_hop, refused};
+use super::request_failure::{ErrorFields, is_of_hop, may_be_legacy, refused};
 use super::server_message::within_depth;
 
 /// The next step of a handshake.
@@ -84,9 +84,7 @@ impl Handshake {
                 Ok(refusal) => refusal,
                 Err(verdict) => return HandshakeStep::Failed(verdict),
             },
-            Err(error @ (UpstreamError::Timeout(_) | UpstreamError::Protocol(_) | UpstreamError::Refused { .. })) => {
-                error
-            }
+            Err(error) if may_be_legacy(&error) => error,
             Err(error) => return HandshakeStep::Failed(error),
         };
         if self.setting == EraSetting::Modern {
@@ -340,6 +338,10 @@ mod tests {
             result("[]"),
             Err(UpstreamError::Timeout(Duration::from_secs(1))),
             Err(UpstreamError::Protocol("HTTP 405".into())),
+            Err(UpstreamError::Unauthorized { status: 401, said: String::new() }),
+            Err(UpstreamError::Unauthorized { status: 403, said: String::new() }),
+            Err(UpstreamError::Encoded("zstd".into())),
+            Err(UpstreamError::TooLarge(1)),
         ] {
             let mut shake = Handshake::new(EraSetting::Auto, None);
             assert_eq!(shake.next(outcome.clone()), HandshakeStep::Initialize, "{outcome:?}");
@@ -354,7 +356,8 @@ mod tests {
         for outcome in [
             Err(UpstreamError::Connect("x".into())),
             Err(UpstreamError::Lost("x".into())),
-            Err(UpstreamError::Unauthorized { status: 401, said: String::new() }),
+            Err(UpstreamError::RateLimited { said: String::new(), retry_after: None }),
+            Err(UpstreamError::NoToken { is_refused: true, why: String::new() }),
             error(r#"{"code":-32020,"message":"x"}"#),
             error(r#"{"code":-32022,"message":"x","data":{"supported":["2027-01-01"]}}"#),
         ] {

@@ -13,7 +13,7 @@ use crate::domain::item::{Item, ItemKind, Listed};
 use crate::domain::quoted::Quoted;
 use crate::domain::raw::RawObject;
 use crate::domain::rpc::LEVELS_ABOVE_ITEM;
-use crate::domain::schema::schema_fault;
+use crate::domain::schema::{in_2020_12, schema_fault};
 use crate::domain::skim::Skim;
 use crate::domain::tokens::{MAX_DEPTH, deeper_than};
 use crate::domain::upstream::{Answer, UpstreamError};
@@ -148,8 +148,7 @@ impl ListReader {
             return Err("it nests too deep".into());
         }
         let mut item = Item::parse(self.kind, &for_clients(self.kind, definition)?)?;
-        let fault = item.input_schema.as_deref().and_then(|schema| schema_fault(schema.get()));
-        item.fault = fault.map(|fault| format!("inputSchema{fault}").into());
+        read_schema(&mut item);
         if !self.names.insert(item.name.clone()) {
             return Err("it is listed twice".into());
         }
@@ -173,6 +172,25 @@ impl ListReader {
         }
         self.listed
     }
+}
+
+/// Says what is wrong with the input schema of a tool. Of a schema of an older draft, clients see the form in the newest one; the
+/// schema itself stays what arguments are checked against.
+fn read_schema(tool: &mut Item) {
+    let Some(schema) = tool.input_schema.as_deref() else { return };
+    let Some(mut fault) = schema_fault(schema.get()) else { return };
+    match in_2020_12(schema) {
+        Some(Ok(form)) => {
+            if let Ok(mut definition) = RawObject::parse(tool.definition.get()) {
+                definition.set("inputSchema", form);
+                tool.definition = definition.to_raw().into();
+                return;
+            }
+        }
+        Some(Err(of_form)) => fault = of_form,
+        None => {}
+    }
+    tool.fault = Some(format!("inputSchema{fault}").into());
 }
 
 /// Returns the name of an item as far as its definition can be read.
@@ -212,6 +230,26 @@ mod tests {
             r#"tool "a" is left out: it is listed twice"#,
         ];
         assert_eq!(listed.left_out, left_out);
+    }
+
+    #[test]
+    fn a_schema_of_an_older_draft_is_shown_in_the_newest_and_kept_for_checks() {
+        let mut list = ListReader::new(ItemKind::Tool, Era::Legacy);
+        let schema = |of_a: &str| format!(r#"{{"type":"object","properties":{{"a":{of_a}}}}}"#);
+        let [old, new] = ["items", "prefixItems"].map(|items| schema(&format!(r#"{{"{items}":[{{"type":"null"}}]}}"#)));
+        let (faulty, sound) = (schema(r##"{"items":[{"$ref":"#/x"}]}"##), schema("{}"));
+        let tool = |name: &str, schema: &str| format!(r#"{{"name":"{name}","inputSchema":{schema},"x":1.0}}"#);
+        let tools = [tool("old", &old), tool("faulty", &faulty), tool("sound", &sound)].join(",");
+        list.add(&page(&format!(r#"{{"tools":[{tools}]}}"#))).unwrap();
+        let read = list.finish(true).items;
+        let seen =
+            |item: &Item| (item.definition.get().to_owned(), item.input_schema.as_ref().unwrap().get().to_owned());
+        assert_eq!(seen(&read[0]), (tool("old", &new), old));
+        assert_eq!(seen(&read[1]), (tool("faulty", &faulty), faulty));
+        assert_eq!(seen(&read[2]), (tool("sound", &sound), sound));
+        let fault = read[1].fault.as_deref().unwrap();
+        assert!(fault.starts_with(r##"inputSchema/properties/a/prefixItems/0/$ref: "#/x""##), "{fault}");
+        assert!(read[0].fault.is_none() && read[2].fault.is_none());
     }
 
     #[test]

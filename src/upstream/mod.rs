@@ -17,6 +17,7 @@ mod metrics;
 mod notices;
 mod oauth;
 mod own_connections;
+mod pauses;
 mod questions;
 mod request_failure;
 mod server;

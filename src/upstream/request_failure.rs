@@ -94,6 +94,20 @@ impl From<HopRefusal> for UpstreamError {
     }
 }
 
+/// Whether a legacy server may have answered `server/discover` with this failure: with a status, as one that looks at the request
+/// before it looks at the credentials, or with what cannot be read.
+pub(super) fn may_be_legacy(failure: &UpstreamError) -> bool {
+    matches!(
+        failure,
+        UpstreamError::Timeout(_)
+            | UpstreamError::Protocol(_)
+            | UpstreamError::Refused { .. }
+            | UpstreamError::Unauthorized { .. }
+            | UpstreamError::Encoded(_)
+            | UpstreamError::TooLarge(_)
+    )
+}
+
 pub(super) fn is_of_hop(code: i64) -> bool {
     matches!(code, HEADER_MISMATCH | CAPABILITY_REQUIRED | UNSUPPORTED_VERSION)
 }

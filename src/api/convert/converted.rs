@@ -2,8 +2,11 @@
 
 use serde_json::{Value, json};
 
+/// Returns the value of a variable of the gateway's environment.
+pub type Variable = fn(&str) -> Option<String>;
+
 /// The objects of a document, and the fields that have no place in them.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Converted {
     /// The objects, each with the field of the document that it was made from.
     pub objects: Vec<ConvertedObject>,
@@ -14,13 +17,15 @@ pub struct Converted {
     pub(super) workspace: Workspace,
 }
 
-/// The folder that an MCP client has open.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The folder that an MCP client has open, and its environment.
+#[derive(Clone, Debug, Default)]
 pub struct Workspace {
     /// The path, which `${workspaceFolder}` stands for.
     pub path: String,
     /// Whether servers start in it. They start in the folder of the file otherwise.
     pub is_start: bool,
+    /// The variables that texts refer to; `None` if their values must not be in the objects.
+    pub variable: Option<Variable>,
 }
 
 /// An object, such as an MCPUpstream.

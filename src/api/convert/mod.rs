@@ -3,8 +3,10 @@
 //! PluginSettings. A file can have them alone or together. Nothing is read here but the document.
 
 mod converted;
+mod foreign;
 mod names;
 mod plugins;
+mod references;
 mod section;
 mod servers;
 mod settings;
@@ -13,7 +15,7 @@ mod tests;
 
 use serde_json::{Map, Value, json};
 
-pub use self::converted::{Converted, ConvertedObject, LeftOut, Workspace};
+pub use self::converted::{Converted, ConvertedObject, LeftOut, Variable, Workspace};
 use self::section::Section;
 
 /// The members of a document that have plugins or servers.
@@ -29,7 +31,8 @@ pub fn is_convertible(document: &Value) -> bool {
         && (["plugins", "mcpServers", "servers"].into_iter().any(is_object)
             || members.get("mcpServers").is_some_and(Value::is_array)
             || members.get("mcp").is_some_and(|nested| nested["servers"].is_object())
-            || settings::NUMBERS.iter().any(is_setting))
+            || settings::NUMBERS.iter().any(is_setting)
+            || foreign::servers(members).is_some())
 }
 
 /// Converts a document for which [`is_convertible`] holds. `files` lists the names of the files in a plugin folder, whose
@@ -42,6 +45,10 @@ pub fn convert(document: &Value, workspace: Workspace, files: &dyn Fn(&str) -> V
     settings::limits(&mut top, &mut gateway);
     if let Some(plugins) = top.take(&["plugins"]) {
         plugins::convert(plugins, &mut gateway, &mut converted, files);
+    }
+    if let Some((field, why)) = document.as_object().and_then(foreign::servers) {
+        converted.refuse(field, why);
+        return converted;
     }
     match top.take(&["mcpServers"]) {
         Some(Value::Array(servers)) => settings::servers(servers, &mut converted),

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::converted::{Converted, Workspace};
 use super::names::object_name;
+use super::references::{named, resolved};
 use super::section::Section;
 
 /// Why the inputs of VS Code are left out.
@@ -25,6 +26,9 @@ pub(super) fn convert(servers: &Value, path: &str, converted: &mut Converted) {
 }
 
 fn upstream(name: &str, mut server: Section<'_>, field: &str, converted: &mut Converted) {
+    let (wrong, enabled) = (converted.wrong.len(), server.take_bool("enabled", converted));
+    let disabled = server.take_bool("disabled", converted);
+    let enabled = enabled.or(disabled.map(|disabled| !disabled));
     let mut spec = Map::new();
     let kind = server.take(&["type", "transport", "transportType"]).and_then(Value::as_str).unwrap_or_default();
     if let Some(command) = server.take(&["command"]) {
@@ -34,12 +38,15 @@ fn upstream(name: &str, mut server: Section<'_>, field: &str, converted: &mut Co
     } else {
         return converted.leave_out(field, "it has neither `command` nor `url`");
     }
-    server.copy(&["description"], &mut spec, "description");
-    let enabled = server.take_bool("enabled", converted);
-    let disabled = server.take_bool("disabled", converted);
-    if let Some(enabled) = enabled.or(disabled.map(|disabled| !disabled)) {
+    if enabled == Some(false) && converted.wrong.len() > wrong {
+        // It need not be complete.
+        let why = converted.wrong.drain(wrong..).next().map(|wrong| format!("{}: {}", wrong.field, wrong.reason));
+        return converted.leave_out(field, format!("it is disabled; {}", why.unwrap_or_default()));
+    }
+    if let Some(enabled) = enabled {
         spec.insert("enabled".to_owned(), json!(enabled));
     }
+    server.copy(&["description"], &mut spec, "description");
     let mut tools = Map::new();
     server.copy(&["includeTools"], &mut tools, "include");
     server.copy(&["disabledTools", "excludeTools"], &mut tools, "exclude");
@@ -59,99 +66,48 @@ fn upstream(name: &str, mut server: Section<'_>, field: &str, converted: &mut Co
 }
 
 fn process(command: &Value, server: &mut Section<'_>, converted: &mut Converted) -> Value {
-    let Workspace { path, is_start } = converted.workspace.clone();
-    let in_folder = |value: &Value| in_folder(value, &path);
-    let mut process = Map::from_iter([("command".to_owned(), in_folder(command))]);
+    let Workspace { path, is_start, .. } = converted.workspace.clone();
+    let command = resolved(command, &server.field("command"), converted);
+    let mut process = Map::from_iter([("command".to_owned(), command)]);
     match server.take(&["args"]) {
         Some(Value::Array(args)) => {
-            for (i, _) in args.iter().enumerate().filter(|(_, arg)| has_reference(&in_folder(arg))) {
-                converted
-                    .leave_out(server.field(&format!("args[{i}]")), "references in arguments are passed as they stand");
-            }
-            process.insert("args".to_owned(), args.iter().map(&in_folder).collect());
+            let args = args.iter().enumerate();
+            let args = args.map(|(i, arg)| resolved(arg, &server.field(&format!("args[{i}]")), converted));
+            process.insert("args".to_owned(), args.collect());
         }
         Some(_) => converted.refuse(server.field("args"), "it is no list"),
         None => {}
     }
     if let Some(cwd) = server.take(&["cwd"]) {
-        process.insert("cwd".to_owned(), in_folder(cwd));
+        process.insert("cwd".to_owned(), resolved(cwd, &server.field("cwd"), converted));
     } else if is_start {
         process.insert("cwd".to_owned(), json!(path));
     }
-    match server.take(&["env"]) {
-        Some(Value::Object(variables)) => {
-            let env: Vec<_> =
-                variables.iter().filter_map(|(name, value)| variable(name, value, server, converted)).collect();
-            process.insert("env".to_owned(), Value::Array(env));
-        }
-        Some(_) => converted.refuse(server.field("env"), "it is no mapping from names to values"),
-        None => {}
+    if let Some(env) = all_named("env", server, converted) {
+        process.insert("env".to_owned(), env);
     }
     Value::Object(process)
 }
 
-/// An environment variable, from a value or from the gateway's own environment.
-fn variable(name: &str, value: &Value, server: &Section<'_>, converted: &mut Converted) -> Option<Value> {
-    let field = server.field(&format!("env.{name}"));
-    let value = match in_folder(value, &converted.workspace.path) {
-        Value::String(text) => text,
-        scalar @ (Value::Number(_) | Value::Bool(_)) => scalar.to_string(),
-        _ => {
-            converted.leave_out(field, "it is no text");
-            return None;
-        }
-    };
-    if let Some(reference) = value.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')) {
-        if let Some(input) = reference.strip_prefix("input:") {
-            let from: String =
-                input.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();
-            converted.leave_out(field, format!("the gateway reads it from its environment variable {from}"));
-            return Some(json!({"name": name, "valueFrom": {"environment": from}}));
-        }
-        let from = reference.strip_prefix("env:").unwrap_or(reference);
-        if from.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
-            return Some(json!({"name": name, "valueFrom": {"environment": from}}));
-        }
-    }
-    if has_reference(&json!(value)) {
-        converted.leave_out(field, "a reference must be the whole value");
-        return None;
-    }
-    Some(json!({"name": name, "value": value}))
-}
-
 fn external(url: &Value, kind: &str, server: &mut Section<'_>, converted: &mut Converted) -> Value {
-    let mut external = Map::from_iter([("url".to_owned(), url.clone())]);
+    let url = resolved(url, &server.field("url"), converted);
+    let mut external = Map::from_iter([("url".to_owned(), url)]);
     if kind.eq_ignore_ascii_case("sse") {
         external.insert("transport".to_owned(), json!("SSE"));
     }
-    let headers = server.take(&["headers"]);
-    if headers.is_some_and(|headers| !headers.is_object()) {
-        converted.refuse(server.field("headers"), "it is no mapping from names to values");
-    }
-    if let Some(Value::Object(headers)) = headers {
-        let mut sent = Vec::new();
-        for (name, value) in headers {
-            if has_reference(value) {
-                let reason = "a header with a reference needs a Secret: spec.external.headers[].valueFrom.secretKeyRef";
-                converted.leave_out(server.field(&format!("headers.{name}")), reason);
-            } else {
-                sent.push(json!({"name": name, "value": value}));
-            }
-        }
-        external.insert("headers".to_owned(), Value::Array(sent));
+    if let Some(headers) = all_named("headers", server, converted) {
+        external.insert("headers".to_owned(), headers);
     }
     Value::Object(external)
 }
 
-/// A text whose `${workspaceFolder}` is the workspace.
-fn in_folder(value: &Value, workspace: &str) -> Value {
-    match value {
-        Value::String(text) => json!(text.replace("${workspaceFolder}", workspace)),
-        other => other.clone(),
-    }
-}
-
-fn has_reference(value: &Value) -> bool {
-    value.as_str().is_some_and(|text| text.contains("${"))
+/// Returns the variables or headers of a server as a list.
+fn all_named(member: &'static str, server: &mut Section<'_>, converted: &mut Converted) -> Option<Value> {
+    let Value::Object(values) = server.take(&[member])? else {
+        converted.refuse(server.field(member), "it is no mapping from names to values");
+        return None;
+    };
+    let of =
+        |(name, value): (&String, &Value)| named(name, value, &server.field(&format!("{member}.{name}")), converted);
+    Some(values.iter().filter_map(of).collect())
 }

@@ -2,11 +2,15 @@
 
 use serde_json::{Value, json};
 
-use super::{Converted, Workspace, convert, is_convertible};
+use super::{Converted, Variable, Workspace, convert, is_convertible};
 
 fn made(document: &Value) -> Converted {
     assert!(is_convertible(document), "{document}");
-    convert(document, Workspace { path: "/open".to_owned(), is_start: true }, &|folder| match folder {
+    made_with(document, Some(|name| (name == "SET").then(|| "set".to_owned())))
+}
+
+fn made_with(document: &Value, variable: Option<Variable>) -> Converted {
+    convert(document, Workspace { path: "/open".to_owned(), is_start: true, variable }, &|folder| match folder {
         "./plugins" => {
             ["curation-plugin.js", "idle.mjs", "notes.txt", "security-plugin.mjs"].map(str::to_owned).to_vec()
         }
@@ -121,9 +125,12 @@ fn servers_of_clients() {
     assert_eq!(
         spec(&converted, "MCPUpstream", "brave-search"),
         json!({"process": {"command": "npx", "args": ["-y", "x"], "cwd": "/open",
-            "env": [{"name": "A", "value": "1"}, {"name": "B", "valueFrom": {"environment": "B"}}]}})
+            "env": [{"name": "A", "value": "1"}, {"name": "B", "valueFrom": {"environment": "B"}},
+                {"name": "C", "valueFrom": {"environment": "x${D}"}}]}})
     );
-    let external = json!({"url": "https://mcp.example/mcp", "headers": [{"name": "X", "value": "1"}]});
+    let authorization = json!({"name": "Authorization", "valueFrom": {"environment": "Bearer ${T}"}});
+    let headers = json!([authorization, {"name": "X", "value": "1"}]);
+    let external = json!({"url": "https://mcp.example/mcp", "headers": headers});
     assert_eq!(spec(&converted, "MCPUpstream", "remote"), json!({"external": external}));
     let external = json!({"url": "https://mcp.example/sse", "transport": "SSE"});
     assert_eq!(
@@ -135,16 +142,65 @@ fn servers_of_clients() {
         spec(&converted, "MCPUpstream", "code"),
         json!({"process": {"command": "/open/x", "cwd": "/open", "env": env}})
     );
-    assert_eq!(
-        left_out(&converted),
-        [
-            "mcpServers.Brave Search.env.C",
-            "mcpServers.none",
-            "mcpServers.remote.headers.Authorization",
-            "servers.code.env.K",
-            "inputs"
-        ]
-    );
+    assert_eq!(left_out(&converted), ["mcpServers.none", "servers.code.env.K", "inputs"]);
+}
+
+#[test]
+fn references_are_kept_where_the_gateway_reads_them_and_replaced_elsewhere() {
+    let wrong = |converted: &Converted| {
+        converted.wrong.iter().map(|wrong| format!("{}: {}", wrong.field, wrong.reason)).collect::<Vec<_>>().join("; ")
+    };
+    let all = |text: &str| {
+        json!({"mcpServers": {
+            "p": {"command": text, "args": ["a", text], "cwd": text, "env": {"E": text}},
+            "u": {"url": format!("https://h/{text}"), "headers": {"H": format!("Bearer {text}")}},
+        }})
+    };
+    for (text, value, kept) in [
+        ("${SET}", "set", "SET"),
+        ("${env:SET}", "set", "SET"),
+        ("${input:set}", "set", "SET"),
+        ("x${SET:-no}y${env:UNSET:-}", "xsety", "x${SET:-no}y${UNSET:-}"),
+        ("${workspaceFolder}/${UNSET:-b}", "/open/b", "/open/${UNSET:-b}"),
+    ] {
+        let converted = made(&all(text));
+        assert_eq!(wrong(&converted), "", "{text}");
+        let env = json!([{"name": "E", "valueFrom": {"environment": kept}}]);
+        let process = json!({"process": {"command": value, "args": ["a", value], "cwd": value, "env": env}});
+        assert_eq!(spec(&converted, "MCPUpstream", "p"), process, "{text}");
+        let kept = if kept == "SET" { "${SET}" } else { kept };
+        let headers = json!([{"name": "H", "valueFrom": {"environment": format!("Bearer {kept}")}}]);
+        let external = json!({"external": {"url": format!("https://h/{value}"), "headers": headers}});
+        assert_eq!(spec(&converted, "MCPUpstream", "u"), external, "{text}");
+    }
+    let unset = wrong(&made(&all("x${UNSET}")));
+    let field = |field: &str| format!("mcpServers.{field}: the environment variable UNSET is not set");
+    assert_eq!(unset, ["p.command", "p.args[1]", "p.cwd", "u.url"].map(field).join("; "));
+    let unclear = wrong(&made(&all("${a b}")));
+    assert_eq!(unclear.matches("${a b} is no reference to a variable").count(), 6, "{unclear}");
+    let printed = wrong(&made_with(&all("${SET}"), None));
+    assert_eq!(printed.matches("a manifest has no references to variables here").count(), 4, "{printed}");
+    assert!(!printed.contains("env") && !printed.contains("headers"), "{printed}");
+    let off = made(&json!({"mcpServers": {"p": {"command": "${UNSET}", "disabled": true}}}));
+    assert_eq!((wrong(&off), left_out(&off), off.objects.len()), (String::new(), vec!["mcpServers.p"], 0));
+}
+
+#[test]
+fn servers_in_the_form_of_another_client_are_named() {
+    let server = json!({"command": "x"});
+    for (document, field) in [
+        (json!({"context_servers": {"a": {"source": "custom", "command": "x"}}}), "context_servers"),
+        (json!({"mcp_servers": {"a": server}}), "mcp_servers"),
+        (json!({"mcp": {"a": {"type": "local", "command": ["x"]}}}), "mcp"),
+        (json!({"mcpServers": [{"name": "a", "command": "x"}]}), "mcpServers"),
+        (json!({"servers": [{"name": "a", "url": "https://h/"}]}), "servers"),
+        (json!({"mcp": {"servers": [server]}, "mcpServers": {"b": server}}), "mcp.servers"),
+    ] {
+        let converted = made(&document);
+        let wrong = &converted.wrong[0];
+        assert_eq!((&*wrong.field, converted.objects.len()), (field, 0), "{document}");
+        assert!(wrong.reason.contains(r#"write "mcpServers": {"NAME": {"#), "{}", wrong.reason);
+    }
 }
 
 /// Document 003, PluginSettings.

@@ -106,10 +106,10 @@ fn connected(set: &mut Conditions, plan: Option<&UpstreamPlan>, reports: &[&Upst
     }
 }
 
-/// Returns the reason for a failure to connect: `Unauthorized`, `ProtocolError` or `NotLoaded` if the pod's error begins
-/// with that word, otherwise `ConnectFailed`.
+/// Returns the reason for a failure to connect: `Unauthorized`, `ProtocolError`, `RateLimited` or `NotLoaded` if the pod's error
+/// begins with that word, otherwise `ConnectFailed`.
 fn failure(why: &str) -> &'static str {
-    let told = ["Unauthorized", "ProtocolError", "NotLoaded"];
+    let told = ["Unauthorized", "ProtocolError", "RateLimited", "NotLoaded"];
     told.into_iter().find(|word| why.starts_with(&format!("{word}: "))).unwrap_or("ConnectFailed")
 }
 

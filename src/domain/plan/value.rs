@@ -18,7 +18,7 @@ pub enum ValueSource {
         /// Whether the header or variable is left out, rather than reported as a problem, if the value is missing.
         optional: bool,
     },
-    /// A variable of the gateway's own environment (standalone only).
+    /// A variable of the gateway's own environment, or a text that refers to some of them (standalone only).
     Environment(String),
 }
 

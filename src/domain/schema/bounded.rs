@@ -1,7 +1,7 @@
 //! Compiles the schemas that can be checked within bounds.
 
 use jsonschema::error::ValidationErrorKind;
-use jsonschema::{ErrorIterator, Validator};
+use jsonschema::{Draft, ErrorIterator, ValidationOptions, Validator};
 use jsonschema_regex::is_valid_ecma_regex;
 use serde_json::Value;
 
@@ -56,6 +56,19 @@ impl PreparedSchema {
     /// # Errors
     /// If it is not a JSON Schema, or has a pattern that is not matched in linear time.
     pub fn compile(&self) -> Result<BoundedSchema, Unusable> {
+        self.compile_as(None)
+    }
+
+    /// Like [`Self::compile`], but a schema that names no draft may be one of draft-07 (see [`super::in_2020_12`]).
+    ///
+    /// # Errors
+    /// Like [`Self::compile`].
+    pub fn compile_older(&self) -> Result<BoundedSchema, Unusable> {
+        let invalid = |why: &Unusable| matches!(why, Unusable::Invalid(_)) && self.schema.get("$schema").is_none();
+        self.compile().or_else(|why| if invalid(&why) { self.compile_as(Some(Draft::Draft7)) } else { Err(why) })
+    }
+
+    fn compile_as(&self, draft: Option<Draft>) -> Result<BoundedSchema, Unusable> {
         if let Some(pattern) = self.patterns.iter().find(|pattern| !is_linear(pattern)) {
             return Err(Unusable::Pattern(shortened(&format_args!("{pattern:?}"))));
         }
@@ -64,6 +77,7 @@ impl PreparedSchema {
             jsonschema::options().with_keyword(UNIQUE, unique_items).with_pattern_options(patterns::options());
         // The library takes quadratic time to read a pattern with many groups.
         let options = options.with_format("regex", |text: &str| text.len() <= MAX_LENGTH && is_valid_ecma_regex(text));
+        let options = draft.into_iter().fold(options, ValidationOptions::with_draft);
         let validator = options.build(&self.schema).map_err(|error| match error.kind() {
             ValidationErrorKind::Format { format } if format == "regex" => {
                 Unusable::Pattern(shortened(error.instance()))

@@ -12,7 +12,7 @@ use super::unusable::MAX_SCHEMA;
 use crate::domain::json::{JsonStep, Pointer};
 
 /// Keywords with one schema, with a list of schemas, and with schemas by name (JSON Schema 2020-12, core and applicators).
-const ONE: [&str; 11] = [
+pub(super) const ONE: [&str; 11] = [
     "additionalProperties",
     "contains",
     "else",
@@ -25,8 +25,8 @@ const ONE: [&str; 11] = [
     "unevaluatedProperties",
     "contentSchema",
 ];
-const LISTS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
-const MAPS: [&str; 5] = ["$defs", "definitions", "dependentSchemas", "patternProperties", "properties"];
+pub(super) const LISTS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
+pub(super) const MAPS: [&str; 5] = ["$defs", "definitions", "dependentSchemas", "patternProperties", "properties"];
 
 /// Returns the place and the fault of a schema, a JSON text, that is not one of JSON Schema 2020-12, has a reference that leads
 /// nowhere, or a pattern that is not one of ECMA-262; `None` if it has no fault, or is too large to be looked at.
@@ -102,7 +102,7 @@ impl Faults<'_> {
 }
 
 /// Replaces percent-encoded bytes; `None` if they are no text.
-fn percent_decoded(text: &str) -> Option<Cow<'_, str>> {
+pub(super) fn percent_decoded(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains('%') {
         return Some(Cow::Borrowed(text));
     }

@@ -7,6 +7,7 @@
 mod bounded;
 mod coercion;
 mod faults;
+mod older_drafts;
 mod patterns;
 mod places;
 mod said;
@@ -16,6 +17,7 @@ mod unusable;
 pub use self::bounded::{BoundedSchema, PreparedSchema};
 pub use self::coercion::Coercion;
 pub use self::faults::schema_fault;
+pub use self::older_drafts::in_2020_12;
 pub use self::patterns::has_few_states;
 pub use self::said::{MAX_LINE, shortened, with_value, without_value};
 pub use self::unusable::{MAX_DEPTH, MAX_PLACES, MAX_SCHEMA, Unusable};

@@ -282,6 +282,7 @@ mod tests {
             r#"{"content":[{"type":"text","text":"{\"a\": 1}"}],"structuredContent":{"a":1}}"#,
             r#"{"content":[{"type":"text","text":"{\"a\": 1}"}],"structuredContent":{"result":"{\"a\": 1}"}}"#,
             r#"{"content":[{"type":"text","text":"{\"a\": 1}"}],"structuredContent":null}"#,
+            r#"{"content":[{"type":"text","text":"{\"a\": 1}"}],"isError":null}"#,
         ] {
             let content = result(json);
             let seen = content.shown(Method::CallTool, View::Auto, Role::Guard);

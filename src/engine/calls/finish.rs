@@ -101,7 +101,10 @@ impl Engine {
         if !own {
             self.metrics.upstream_failed(&key.name);
         }
-        if !own && !matches!(error, UpstreamError::Timeout(_) | UpstreamError::TooLarge(_) | UpstreamError::Cancelled) {
+        // Another request is no help to a server that takes no more.
+        let answers =
+            |error: &UpstreamError| matches!(error, UpstreamError::TooLarge(_) | UpstreamError::RateLimited { .. });
+        if !own && !answers(error) && !matches!(error, UpstreamError::Timeout(_) | UpstreamError::Cancelled) {
             self.suspect(key);
         }
         tracing::warn!(upstream = key.name, reason = error.reason().as_str(), "{}", error.without_content());

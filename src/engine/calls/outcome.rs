@@ -367,15 +367,15 @@ impl CallEnd {
                 let said = format!("{error}; {timeout_field} sets how long it may take");
                 (REQUEST_TIMEOUT, CallOutcome::Timeout, said)
             }
-            UpstreamError::NoRoom => (REFUSED, CallOutcome::RpcError, error.to_client()),
+            UpstreamError::NoRoom | UpstreamError::RateLimited { .. } => {
+                (REFUSED, CallOutcome::RpcError, error.to_client())
+            }
             error if error.is_refusal() => (REFUSED, CallOutcome::Refused, error.to_client()),
             _ => (INTERNAL_ERROR, CallOutcome::RpcError, error.to_client()),
         };
         let data = json!({"reason": error.reason(), "upstream": name});
-        let mut told = RpcError::new(code, format!("upstream {name}: {said}")).with_data(data);
-        if matches!(error, UpstreamError::OwnProcesses(_)) {
-            told = told.with_retry_after(RETRY_AFTER_MS);
-        }
+        let told = RpcError::new(code, format!("upstream {name}: {said}")).with_data(data);
+        let told = error.retry_after_ms().into_iter().fold(told, RpcError::with_retry_after);
         Self::new(Reply::Error(told), outcome, error.reason())
     }
 }

@@ -72,6 +72,7 @@ fn was_not_sent(failure: &UpstreamError) -> bool {
         UpstreamError::Connect(_)
             | UpstreamError::Late { .. }
             | UpstreamError::Start(_)
+            | UpstreamError::RateLimited { .. }
             | UpstreamError::OwnProcesses(_)
             | UpstreamError::NoUserToken
             | UpstreamError::NeverAsked
@@ -95,6 +96,7 @@ fn may_be_sent_again(failure: &UpstreamError, when: RetryWhen, hints: Hints) -> 
         | UpstreamError::NeitherTransport { .. }
         | UpstreamError::Timeout(_)
         | UpstreamError::Unauthorized { .. }
+        | UpstreamError::RateLimited { .. }
         | UpstreamError::NoToken { is_refused: true, .. }
         | UpstreamError::Protocol(_)
         | UpstreamError::Encoded(_)

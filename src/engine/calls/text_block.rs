@@ -89,7 +89,7 @@ fn set_once<'a>(place: &mut Option<Skim<'a>>, value: Skim<'a>) -> Option<()> {
 fn is_harmless(name: &str, value: Skim<'_>) -> bool {
     match name {
         "content" | "structuredContent" => true,
-        "isError" => matches!(value.get(), "true" | "false"),
+        "isError" => matches!(value.get(), "true" | "false" | "null"),
         "resultType" => value.text().is_some_and(|word| RESULT_TYPES.contains(&&*word)),
         _ => false,
     }

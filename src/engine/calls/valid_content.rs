@@ -167,7 +167,8 @@ fn valid_tool_result(object: &RawObject) -> Result<(), Failure> {
     if blocks.iter().any(ContentBlock::lacks_text) {
         return Err(invalid("a block of type text has no `text`"));
     }
-    if object.get("isError").is_some_and(|flag| !matches!(flag.get(), "true" | "false")) {
+    // Servers write null for what is absent.
+    if object.get("isError").is_some_and(|flag| !matches!(flag.get(), "true" | "false" | "null")) {
         return Err(invalid("`isError` must be true or false"));
     }
     Ok(())

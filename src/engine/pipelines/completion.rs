@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use tracing::Instrument;
 
 use super::context::RunContext;
+use super::json_answer;
 use crate::domain::model::{ModelAnswer, ModelFailure, ModelRequest};
 use crate::domain::plan::ModelPlan;
 use crate::domain::reason::Reason;
@@ -123,6 +124,7 @@ impl RunContext<'_> {
         let keys = &self.call.upstream.target.values;
         let key = model.key.as_ref().and_then(|key| keys.iter().find(|(name, _)| *name == key.name));
         let request = ModelRequest {
+            pipeline: &self.name,
             base_url: &model.base_url,
             key: key.map(|(_, key)| key),
             step: [&self.call.facts.request_id, step],
@@ -203,14 +205,14 @@ struct Unfit {
     value: Option<Value>,
 }
 
-/// Reads an answer that is JSON, with or without a code fence around it.
+/// Reads an answer that is JSON. If the text has several values, the schema decides which one is the answer.
 fn read_json(schema: &BoundedSchema, text: &str) -> Result<Value, Unfit> {
-    let text = text.trim();
-    let fenced = text.strip_prefix("```").and_then(|text| text.strip_suffix("```"));
-    let text = fenced.map_or(text, |text| text.strip_prefix("json").unwrap_or(text));
     let not_json = || "the answer of the model is not JSON".to_owned();
-    let value: Value =
-        serde_json::from_str(text).map_err(|_| Unfit { faults: not_json(), shown: not_json(), value: None })?;
+    let mut values: Vec<_> = json_answer::values(text).collect();
+    if values.is_empty() {
+        return Err(Unfit { faults: not_json(), shown: not_json(), value: None });
+    }
+    let value = values.swap_remove(values.iter().position(|value| schema.is_valid(value)).unwrap_or_default());
     let mut faults = String::new();
     let mut shown = None;
     for error in schema.mismatches(&value).take(MAX_FAULTS) {

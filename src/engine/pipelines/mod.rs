@@ -7,6 +7,7 @@ mod changed;
 mod completion;
 mod context;
 mod host;
+mod json_answer;
 mod loops;
 mod output;
 mod output_type;

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::api_keys::written;
+use crate::domain::environment_text::EnvironmentText;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::{NamedValue, OAuthPlan, Plan, Refusal, TransportPlan, ValueSource};
 use crate::domain::ports::Secrets;
@@ -29,7 +30,7 @@ pub(super) fn put_in(
             ValueSource::Literal(text) => (Ok(SecretText::new(text)), false),
             ValueSource::Secret { secret, key, optional } => (secrets.secret(secret, key).and_then(fit), *optional),
             ValueSource::Environment(variable) => {
-                (secrets.environment(variable).ok_or(NoSecret::NotFound).and_then(fit), false)
+                (from_environment(variable, secrets).ok_or(NoSecret::NotFound).and_then(fit), false)
             }
         };
         match found {
@@ -99,8 +100,24 @@ fn place(value: &ValueSource) -> String {
     match value {
         ValueSource::Literal(_) => "its value".to_owned(),
         ValueSource::Secret { secret, key, .. } => format!("key {key:?} of Secret {secret}"),
-        ValueSource::Environment(variable) => format!("the gateway's environment variable {variable}"),
+        ValueSource::Environment(variable) => format!("the gateway's environment variable {}", needed(variable)),
     }
+}
+
+/// Returns the value of a variable, or a text with the values of those that it refers to.
+fn from_environment(text: &str, secrets: &impl Secrets) -> Option<SecretText> {
+    if !EnvironmentText::is_needed(text) {
+        return secrets.environment(text);
+    }
+    let value = |name: &str| secrets.environment(name).map(|value| value.expose().to_owned());
+    EnvironmentText::parse(text).ok()?.resolve(value).ok().map(SecretText::new)
+}
+
+/// Names the variables that must be set. The rest of the text can be a part of a secret.
+fn needed(text: &str) -> String {
+    let Ok(parts) = EnvironmentText::parse(text) else { return "of a text with an invalid reference".to_owned() };
+    let names: Vec<_> = parts.variables().filter(|(_, is_needed)| *is_needed).map(|(name, _)| name).collect();
+    if EnvironmentText::is_needed(text) { names.join(" or ") } else { text.to_owned() }
 }
 
 /// Returns messages about headers whose value is empty in its Secret or variable. `known` are the values by name.
@@ -150,7 +167,7 @@ pub(super) fn secret_values(plan: &Plan, secrets: &impl Secrets) -> Vec<SecretTe
     });
     let plugins = plan.plugins.iter().flat_map(|plugin| &plugin.env).map(|named| (named, false));
     let others = upstreams.chain(plugins).filter_map(|(named, is_header)| match &named.value {
-        ValueSource::Environment(variable) => secrets.environment(variable),
+        ValueSource::Environment(variable) => from_environment(variable, secrets),
         ValueSource::Literal(text) if is_header => Some(SecretText::new(text)),
         ValueSource::Literal(_) | ValueSource::Secret { .. } => None,
     });
@@ -196,6 +213,12 @@ mod tests {
         };
         assert!(put_in(&[optional("not there \\")], &Named, header_value).1.is_none(), "it may be missing");
         assert!(put_in(&[optional("a\\n")], &Named, header_value).1.is_some(), "it is there");
+        let of_text = |text: &str| {
+            let value = ValueSource::Environment(text.to_owned());
+            put_in(&[NamedValue { name: "T".into(), value }], &Named, header_value)
+        };
+        let known = |text: &str| of_text(text).0.into_iter().map(|(_, value)| value.expose().to_owned()).next();
+        assert_eq!(known("Bearer ${a}${b:-c}").as_deref(), Some("Bearer ab"));
         // A variable of a process can have lines.
         assert!(put_in(&headers[1..2], &Named, Ok).1.is_none());
         let from_environment = NamedValue { name: "C".into(), value: ValueSource::Environment("a\\r".into()) };

@@ -236,7 +236,7 @@ fn lists_and_json_are_read() {
     );
     let twice = load(vec![file("a.json", "{\"a\": 1, \"a\": 2}")], None, Path::new(""));
     assert_eq!(said(&twice), ["a.json:1:10: error: the key a stands here twice; it is in line 1 too (InvalidYaml)"]);
-    let broken = load(vec![file("a.json", "{\"a\": 1,\n}")], None, Path::new(""));
+    let broken = load(vec![file("a.json", "{\"a\": 1,\n]")], None, Path::new(""));
     assert!(said(&broken)[0].starts_with("a.json:2:1: error: it is not JSON: "), "{:?}", said(&broken));
     assert_eq!(broken.unreadable, [PathBuf::from("a.json")]);
 }

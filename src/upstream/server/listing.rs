@@ -31,9 +31,12 @@ impl Server {
             return self.read_list(kind, era, is_announced, limit).await;
         }
         match self.read_list(kind, era, is_announced, limit.min(UNANNOUNCED)).await {
-            Err(UpstreamError::Refused { .. } | UpstreamError::Protocol(_) | UpstreamError::Timeout(_)) => {
-                Ok(Listed::default())
-            }
+            Err(
+                UpstreamError::Refused { .. }
+                | UpstreamError::RateLimited { .. }
+                | UpstreamError::Protocol(_)
+                | UpstreamError::Timeout(_),
+            ) => Ok(Listed::default()),
             listed => listed,
         }
     }

@@ -9,6 +9,7 @@ use crate::telemetry::trace_context::members_of;
 use crate::transport::flow::UNASKED;
 use crate::transport::rate_limit::RateLimit;
 use http::header::{ACCEPT, CONTENT_TYPE};
+use http::response::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -153,17 +154,16 @@ impl Connection {
         self.endpoint.client.send(Method::POST, &self.uri, headers, text).await
     }
 
-    /// Sends a notification or an answer. Of the server's response only the status is returned; this fails only if there
+    /// Sends a notification or an answer. Of the server's response only the head is returned; this fails only if there
     /// is no response.
-    pub(super) async fn notify(&self, text: String) -> Result<StatusCode, UpstreamError> {
+    pub(super) async fn notify(&self, text: String) -> Result<Parts, UpstreamError> {
         let sent = self.endpoint.client.send(Method::POST, &self.uri, self.headers.clone(), text.into_bytes());
-        let response = sent.await?;
-        let status = response.status();
+        let (head, body) = sent.await?.into_parts();
         // The response is read to its end, so that the connection can be used again.
         let reservation = self.endpoint.reservation();
-        let read = response_body::whole(response.into_body(), self.endpoint.target.max_response_size, &reservation);
+        let read = response_body::whole(body, self.endpoint.target.max_response_size, &reservation);
         let _ = tokio::time::timeout(SMALL, read).await;
-        Ok(status)
+        Ok(head)
     }
 
     /// Like [`Self::notify`], but runs in the background and ignores failures.
@@ -202,8 +202,8 @@ impl Replies for Arc<Connection> {
     fn reply(&self, text: String) -> Replying<'_> {
         Box::pin(async move {
             let why = match tokio::time::timeout(SMALL, self.notify(text)).await {
-                Ok(Ok(status)) if status.is_success() => return Ok(()),
-                Ok(Ok(status)) => format!("HTTP {}", status.as_u16()),
+                Ok(Ok(head)) if head.status.is_success() => return Ok(()),
+                Ok(Ok(head)) => format!("HTTP {}", head.status.as_u16()),
                 Ok(Err(error)) => error.to_string(),
                 Err(_) => format!("it did not take it within {SMALL:?}"),
             };

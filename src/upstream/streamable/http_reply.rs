@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use super::connection::Connection;
+use super::too_many::TooMany;
 use crate::domain::invalid_message;
 use crate::domain::members::number;
 use crate::domain::ports::ToClient;
@@ -20,6 +21,8 @@ pub(super) enum HttpReply {
     Refused(Box<RawValue>),
     /// The server no longer knows the session. Nothing was executed.
     SessionEnded,
+    /// The server takes no more requests at the moment. Nothing was executed.
+    TooMany(TooMany),
 }
 
 /// Handles text that a server sends in response to the request `id`. Returns `None` if it does not contain the answer.

@@ -45,6 +45,7 @@ impl HttpListener {
         }
         match response::read(&connection, response, id, None, &mut CallQuestions::none()).await? {
             HttpReply::Answer(Answer::Error(error)) | HttpReply::Refused(error) => Err(refused(Method::Listen, &error)),
+            HttpReply::TooMany(too_many) => Err(too_many.into()),
             HttpReply::Answer(Answer::Result(_)) | HttpReply::SessionEnded => {
                 Err(UpstreamError::Protocol("it answered subscriptions/listen without a stream".to_owned()))
             }

@@ -14,20 +14,24 @@ mod response;
 pub mod response_body;
 mod sse;
 mod stream;
+mod too_many;
 
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::time::Duration;
 
-use http::HeaderValue;
+use http::{HeaderValue, StatusCode};
 use serde_json::value::RawValue;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::item::Listed;
+use crate::domain::plan::EraSetting;
 use crate::domain::ports::ToClient;
 use crate::domain::upstream::{Answer, ClientKey, ServerFacts, UpstreamError, UpstreamEvent};
 use crate::domain::version::{Era, MODERN_VERSION};
+use crate::transport::retry_after::retry_after;
 
 use self::client::same_origin_redirect;
 pub(super) use self::connection::HttpEndpoint;
@@ -39,6 +43,7 @@ use super::call_questions::CallQuestions;
 use super::handshake::{Handshake, HandshakeStep};
 use super::late::late;
 use super::notices::Users;
+use super::pauses::Pauses;
 use super::request_failure::{HopRefusal, RequestFailure, is_of_version};
 use super::wire::{self, McpRequest};
 
@@ -47,7 +52,7 @@ const DISCOVERY: Duration = Duration::from_secs(10);
 /// How long the first call of a client waits for the stream on which the server may ask.
 const STREAM: Duration = Duration::from_millis(500);
 /// The maximum number of bytes of a session id.
-const LONGEST_SESSION_ID: usize = 1024;
+const LONGEST_SESSION_ID: usize = 8 << 10;
 
 /// A server over HTTP, after the handshake.
 #[derive(Debug)]
@@ -72,9 +77,9 @@ impl HttpSession {
         of: Option<&ClientKey>,
     ) -> Result<Self, (UpstreamError, bool)> {
         let last = LastStatus::default();
-        match tokio::time::timeout(limit, Self::shake_hands(endpoint, before, limit, of, &last)).await {
-            Ok(Err(UpstreamError::Timeout(_))) | Err(_) => Err((late(&endpoint.target.plan, limit, ""), false)),
-            Ok(outcome) => outcome.map_err(|error| (error, last.may_be_sse())),
+        match Self::shake_hands(endpoint, before, limit, of, &last).await {
+            Err(UpstreamError::Timeout(_)) => Err((late(&endpoint.target.plan, limit, ""), false)),
+            outcome => outcome.map_err(|error| (error, last.may_be_sse())),
         }
     }
 
@@ -86,17 +91,21 @@ impl HttpSession {
         last: &LastStatus,
     ) -> Result<Self, UpstreamError> {
         let capabilities = of.map(|client| client.capabilities.clone()).unwrap_or_default();
-        let mut handshake = Handshake::new(endpoint.target.plan.era, before);
-        let mut step = handshake.first();
+        let setting = endpoint.target.plan.era;
+        let mut handshake = Handshake::new(setting, before);
+        let (mut step, mut time) = (handshake.first(), HandshakeTime::new(limit));
         loop {
             let (request, era) = match &step {
                 HandshakeStep::Discover => (McpRequest::Discover, Era::Modern),
                 _ => (McpRequest::Initialize(&capabilities), Era::Legacy),
             };
             let limit = if era == Era::Modern { handshake.patience(DISCOVERY, limit) } else { limit };
-            let asked = tokio::time::timeout(limit, First::ask(endpoint, request, era, last)).await;
-            let (outcome, first) = match asked.unwrap_or(Err(UpstreamError::Timeout(limit))) {
+            let (outcome, first) = match First::ask_patiently(endpoint, request, era, last, (&mut time, limit)).await {
                 Ok((answer, first)) => (Ok(answer), Some(first)),
+                // Each request can have a connection of its own, so that its end says nothing of the next one.
+                Err(UpstreamError::Lost(why)) if step == HandshakeStep::Discover && setting != EraSetting::Modern => {
+                    (Err(UpstreamError::Protocol(why)), None)
+                }
                 Err(error) => (Err(error), None),
             };
             match (handshake.next(outcome), first) {
@@ -104,7 +113,7 @@ impl HttpSession {
                     let connection = first.join(&facts, Users::of(of))?;
                     let session = Self { open: AtomicBool::new(true), connection: Arc::new(connection), facts };
                     if session.facts.era == Era::Legacy {
-                        session.connection.notify(wire::INITIALIZED.to_owned()).await?;
+                        session.connection.initialized(&mut time).await?;
                         let listening = stream::listen(&session.connection);
                         if of.is_some() {
                             // Questions that are sent on the stream before it is open may be lost. Servers may hold its
@@ -165,6 +174,9 @@ impl HttpSession {
             HttpReply::Answer(Answer::Result(result)) => Ok(Answer::Result(result)),
             HttpReply::Answer(Answer::Error(error)) => self.classify_error(error, false),
             HttpReply::Refused(error) => self.classify_error(error, true),
+            // The error of another request is not passed on, so it keeps the time to wait.
+            HttpReply::TooMany(too_many) if matches!(request, McpRequest::Use(_)) => Ok(too_many.into_answer()?),
+            HttpReply::TooMany(too_many) => Err(UpstreamError::from(too_many).into()),
             HttpReply::SessionEnded => {
                 // The server has ended the session, so there is nothing to delete.
                 self.open.store(false, Ordering::Release);
@@ -196,6 +208,44 @@ impl Drop for HttpSession {
     }
 }
 
+/// The time of a handshake. Pauses for a server that takes no more requests at the moment do not count.
+struct HandshakeTime {
+    limit: Duration,
+    until: Instant,
+    pauses: Pauses,
+}
+
+impl HandshakeTime {
+    fn new(limit: Duration) -> Self {
+        Self { limit, until: Instant::now() + limit, pauses: Pauses::default() }
+    }
+
+    /// Waits for what is part of the handshake, for at most `limit`.
+    async fn within<T>(
+        &self,
+        limit: Duration,
+        part: impl Future<Output = Result<T, UpstreamError>>,
+    ) -> Result<T, UpstreamError> {
+        let until = self.until.min(Instant::now() + limit);
+        tokio::time::timeout_at(until, part).await.unwrap_or(Err(UpstreamError::Timeout(limit)))
+    }
+
+    /// Waits before a part is tried again.
+    ///
+    /// # Errors
+    /// `too_many`, if that would take too long.
+    async fn pause(
+        &mut self,
+        asked: Option<Duration>,
+        too_many: impl FnOnce() -> UpstreamError,
+    ) -> Result<(), UpstreamError> {
+        let pause = self.pauses.take(asked).ok_or_else(too_many)?;
+        self.until += pause;
+        tokio::time::sleep(pause).await;
+        Ok(())
+    }
+}
+
 /// The HTTP status of the last response in a handshake.
 #[derive(Debug, Default)]
 struct LastStatus(AtomicU16);
@@ -215,13 +265,34 @@ struct First {
 }
 
 impl First {
+    /// Sends the request until the server takes it, each time for at most `limit`.
+    async fn ask_patiently(
+        endpoint: &Arc<HttpEndpoint>,
+        request: McpRequest<'_>,
+        era: Era,
+        last: &LastStatus,
+        (time, limit): (&mut HandshakeTime, Duration),
+    ) -> Result<(Answer, Self), UpstreamError> {
+        loop {
+            let (reply, first) = time.within(limit, Self::ask(endpoint, request, era, last)).await?;
+            match reply {
+                HttpReply::Answer(answer) => return Ok((answer, first)),
+                HttpReply::Refused(error) => return Ok((Answer::Error(error), first)),
+                HttpReply::SessionEnded => {
+                    return Err(UpstreamError::Protocol("it wants a session before there is one".into()));
+                }
+                HttpReply::TooMany(too_many) => time.pause(too_many.retry_after, || too_many.into()).await?,
+            }
+        }
+    }
+
     /// Sends the request, and follows at most one redirect.
     async fn ask(
         endpoint: &Arc<HttpEndpoint>,
         request: McpRequest<'_>,
         era: Era,
         last: &LastStatus,
-    ) -> Result<(Answer, Self), UpstreamError> {
+    ) -> Result<(HttpReply, Self), UpstreamError> {
         let mut headers = endpoint.client.headers().clone();
         if era == Era::Modern {
             headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(MODERN_VERSION));
@@ -240,11 +311,7 @@ impl First {
         last.0.store(response.status().as_u16(), Ordering::Relaxed);
         let session_id = response.headers().get(SESSION_ID).cloned();
         let reply = response::read(&used, response, id, None, &mut CallQuestions::none()).await?;
-        match reply {
-            HttpReply::Answer(answer) => Ok((answer, Self { connection: used, session_id })),
-            HttpReply::Refused(error) => Ok((Answer::Error(error), Self { connection: used, session_id })),
-            HttpReply::SessionEnded => Err(UpstreamError::Protocol("it wants a session before there is one".into())),
-        }
+        Ok((reply, Self { connection: used, session_id }))
     }
 
     /// Returns the connection for the requests after the handshake, with the headers that the handshake determined.
@@ -256,7 +323,7 @@ impl First {
         headers.insert(PROTOCOL_VERSION, version);
         if let Some(id) = self.session_id.filter(|_| *era == Era::Legacy) {
             if id.len() > LONGEST_SESSION_ID || !id.as_bytes().iter().all(u8::is_ascii_graphic) {
-                return Err(UpstreamError::Protocol("its session id is not 1 to 1024 visible ASCII characters".into()));
+                return Err(UpstreamError::Protocol("its session id is not 1 to 8192 visible ASCII characters".into()));
             }
             headers.insert(SESSION_ID, id);
         }
@@ -266,6 +333,18 @@ impl First {
 }
 
 impl Connection {
+    /// Sends the notification that ends a legacy handshake, until the server takes it.
+    async fn initialized(&self, time: &mut HandshakeTime) -> Result<(), UpstreamError> {
+        loop {
+            let response = time.within(time.limit, self.notify(wire::INITIALIZED.to_owned())).await?;
+            if response.status != StatusCode::TOO_MANY_REQUESTS {
+                return Ok(());
+            }
+            let wait = retry_after(&response.headers);
+            time.pause(wait, || UpstreamError::RateLimited { said: String::new(), retry_after: wait }).await?;
+        }
+    }
+
     async fn ask(
         self: &Arc<Self>,
         request: McpRequest<'_>,

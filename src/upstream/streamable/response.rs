@@ -14,6 +14,7 @@ use super::http_reply::{HttpReply, take};
 use super::media::{Media, encoding, is_event_stream, media};
 use super::paced_body::PacedBody;
 use super::response_body::whole;
+use super::too_many::TooMany;
 use crate::domain::ports::ToClient;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, REFUSED, code_of};
 use crate::domain::upstream::{Answer, UpstreamError, UpstreamEvent};
@@ -58,6 +59,9 @@ async fn read_whole<'a>(
     asked: &mut CallQuestions<'a>,
 ) -> Result<HttpReply, UpstreamError> {
     let (status, mut media) = (response.status(), media(response.headers()));
+    if status == StatusCode::TOO_MANY_REQUESTS {
+        return Ok(HttpReply::TooMany(TooMany::read(&connection.endpoint, response).await));
+    }
     if let Some(encoding) = encoding(response.headers()) {
         if status.is_success() {
             return Err(UpstreamError::Encoded(encoding));
@@ -134,12 +138,21 @@ async fn refusal(
     }
 }
 
-/// Returns the error for a client error status (4xx), with the beginning of what the body says.
-pub(super) async fn refused_by_status(endpoint: &HttpEndpoint, status: StatusCode, body: PacedBody) -> UpstreamError {
+/// Returns a body that is only quoted; nothing if it is long or late.
+pub(super) async fn beginning(endpoint: &HttpEndpoint, body: PacedBody) -> Vec<u8> {
     let reservation = endpoint.reservation();
     let read = tokio::time::timeout(SAYING, whole(body, MAX_SAID, &reservation)).await;
-    let text = read.ok().and_then(Result::ok).unwrap_or_default();
-    let said: String = String::from_utf8_lossy(&text).trim().chars().take(QUOTED).collect();
+    read.ok().and_then(Result::ok).map(Into::into).unwrap_or_default()
+}
+
+/// Returns what is quoted of a text.
+pub(super) fn quoted(said: &str) -> String {
+    said.trim().chars().take(QUOTED).collect()
+}
+
+/// Returns the error for a client error status (4xx), with the beginning of what the body says.
+pub(super) async fn refused_by_status(endpoint: &HttpEndpoint, status: StatusCode, body: PacedBody) -> UpstreamError {
+    let said = quoted(&String::from_utf8_lossy(&beginning(endpoint, body).await));
     let status_code = status.as_u16();
     if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
         return UpstreamError::Unauthorized { status: status_code, said };

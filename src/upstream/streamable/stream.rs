@@ -103,7 +103,10 @@ async fn open(connection: &Connection) -> Result<Option<Messages>, UpstreamError
             // A message that is too large ends the stream, which is then opened again.
             Ok(Some(connection.endpoint.unasked_events(response.into_body())))
         }
-        status if status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED => {
+        status
+            if status == StatusCode::TOO_MANY_REQUESTS
+                || status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED =>
+        {
             Err(UpstreamError::Lost(format!("HTTP {}", status.as_u16())))
         }
         _ => Ok(None),

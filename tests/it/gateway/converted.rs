@@ -164,6 +164,61 @@ fn a_file_with_a_part_that_cannot_be_converted_does_not_run() {
     }
 }
 
+#[tokio::test]
+async fn variables_of_the_environment_reach_servers_and_unset_ones_are_named() {
+    let everything = node_module("@modelcontextprotocol/server-everything/dist/index.js");
+    let file = format!(
+        r#"{{
+  // As VS Code has it.
+  "servers": {{
+    "up": {{
+      "command": "${{HAWSEPIPE_IT_NODE:-node}}", "args": [{everything:?}, "${{HAWSEPIPE_IT_TRANSPORT}}"],
+      "env": {{"GREETING": "Bearer ${{env:HAWSEPIPE_IT_TOKEN}}", "PLAIN": "${{HAWSEPIPE_IT_TOKEN}}"}}, /* the last */
+    }},
+  }},
+}}"#
+    );
+    let folder = Folder::new();
+    folder.write("mcp.json", &file);
+    let path = folder.path().join("mcp.json");
+    let with = |command: &str, variables: &[(&str, &str)]| {
+        let done = hawsepipe().arg(command).arg(&path).envs(variables.iter().copied()).output().unwrap();
+        let said = String::from_utf8([done.stdout, done.stderr].concat()).unwrap();
+        (done.status.success(), said)
+    };
+    let (is_valid, said) = with("validate", &[]);
+    let unset = "servers.up.args[1]: the environment variable HAWSEPIPE_IT_TRANSPORT is not set";
+    assert!(!is_valid && said.contains(unset) && said.contains("mcp.json:5:"), "{said}");
+    let (is_converted, said) = with("convert", &[("HAWSEPIPE_IT_TRANSPORT", "stdio")]);
+    assert!(!is_converted && said.contains("a manifest has no references to variables here"), "{said}");
+
+    let variables = [("HAWSEPIPE_IT_TRANSPORT", "stdio"), ("HAWSEPIPE_IT_TOKEN", "canary-7")];
+    let gateway = Gateway::start_in(&folder, &[], &variables[..]);
+    tools_of(&gateway, &["up"]).await;
+    let answer = Http::new().call(&gateway.url(), "up__get-env", &json!({}), &json!({})).await;
+    let env: Value = serde_json::from_str(answer["result"]["content"][0]["text"].as_str().unwrap()).unwrap();
+    assert_eq!((&env["GREETING"], &env["PLAIN"]), (&json!("Bearer canary-7"), &json!("canary-7")));
+    let plan = Http::new().get(&format!("http://{}/api/v1/plan", gateway.admin())).await.body;
+    assert!(!plan.contains("canary-7") && !gateway.log().concat().contains("canary-7"));
+
+    let folder =
+        Folder::with("mcpServers: {up: {url: 'http://127.0.0.1:9/mcp', headers: {A: 'Bearer ${HAWSEPIPE_IT_NONE}'}}}");
+    let gateway = Gateway::start(&folder);
+    let problems =
+        Http::new().get(&format!("http://{}/api/v1/plan", gateway.admin())).await.json()["problems"].to_string();
+    assert!(problems.contains("the gateway's environment variable HAWSEPIPE_IT_NONE"), "{problems}");
+}
+
+#[test]
+fn servers_in_the_form_of_another_client_are_refused_by_name() {
+    let folder = Folder::with("context_servers: {a: {command: x}}");
+    for command in ["convert", "validate"] {
+        let done = hawsepipe().arg(command).arg(folder.path()).output().unwrap();
+        let said = String::from_utf8([done.stdout, done.stderr].concat()).unwrap();
+        assert!(!done.status.success() && said.contains("context_servers: the servers of Zed"), "{command}: {said}");
+    }
+}
+
 #[test]
 fn what_has_no_place_is_named() {
     let folder = Folder::with("mcpServers: {a: {command: x, envFile: .env, odd: 1}}");

@@ -25,6 +25,7 @@ mod draining;
 
 mod egress;
 mod either;
+mod elsewhere;
 mod ending;
 mod extensions;
 mod filtered;

@@ -180,3 +180,41 @@ async fn a_server_that_neither_transport_fits_says_what_each_of_them_met() {
     assert!(said.contains("SECRET xxx") && said.contains("HTTP+SSE") && said.len() < 1500, "{said}");
     assert!(!told.contains("SECRET") && told.contains("-32600") && told.contains("nor over HTTP+SSE"), "{told}");
 }
+
+#[tokio::test]
+async fn a_call_that_is_too_many_has_the_words_of_the_server_and_the_time_to_wait() {
+    let fake = Fake::legacy(|seen| {
+        let (name, id) = (seen.body["params"]["name"].as_str().unwrap(), &seen.body["id"]);
+        let error = |data: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":1,"message":"m"{data}}}}}"#);
+        let mut response = match name {
+            "text" | "unknown" => typed(429, "text/plain", "slow down"),
+            "bare" => typed(429, "application/json", error("")),
+            "data" => typed(429, "application/json", error(r#","data":{"a":1.0}"#)),
+            "own" => typed(429, "application/json", error(r#","data":{"retryAfterMs":5}"#)),
+            _ => typed(429, "application/json", error(r#","data":[1]"#)),
+        };
+        if name != "unknown" {
+            response.headers_mut().insert("retry-after", "7".parse().unwrap());
+        }
+        response
+    })
+    .await;
+    let upstreams = started(external(&fake.url));
+    for (name, seconds, ms) in [("text", Some(7), 7000), ("unknown", None, 1000)] {
+        let error = call(&upstreams, out(name, "{}")).await.unwrap_err();
+        let retry_after = seconds.map(Duration::from_secs);
+        assert_eq!(error, UpstreamError::RateLimited { said: "slow down".into(), retry_after });
+        assert_eq!((error.reason().as_str(), error.retry_after_ms()), ("RateLimited", Some(ms)));
+        assert!(error.to_string().contains("slow down") && !error.to_client().contains("slow down"));
+    }
+    for (name, data) in [
+        ("bare", r#","data":{"retryAfterMs":7000}"#),
+        ("data", r#","data":{"a":1.0,"retryAfterMs":7000}"#),
+        ("own", r#","data":{"retryAfterMs":5}"#),
+        ("list", r#","data":[1]"#),
+    ] {
+        let Ok(Answer::Error(error)) = call(&upstreams, out(name, "{}")).await else { panic!("{name}") };
+        assert_eq!(error.get(), format!(r#"{{"code":1,"message":"m"{data}}}"#), "{name}");
+    }
+    assert_eq!(fake.seen("initialize").len(), 1, "the session stays");
+}

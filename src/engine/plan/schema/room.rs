@@ -69,5 +69,5 @@ pub(super) fn compiled(schema: &RawValue, room: &Room, taken: &mut Room) -> Resu
         return Err(NotEnforced::LacksRoom);
     }
     *taken = needed;
-    schema.compile().map_err(NotEnforced::Unusable)
+    schema.compile_older().map_err(NotEnforced::Unusable)
 }

@@ -33,6 +33,19 @@ fn names_each_place() {
 }
 
 #[test]
+fn tuples_of_draft_07_are_checked_with_and_without_its_name() {
+    for draft in ["", r#""$schema":"http://json-schema.org/draft-07/schema#","#] {
+        let schema =
+            format!(r#"{{{draft}"properties":{{"a":{{"items":[{{"type":"number"}}],"additionalItems":false}}}}}}"#);
+        assert_eq!(check(&schema, r#"{"a":[1]}"#), Ok(()));
+        for (arguments, place) in [(r#"{"a":["x"]}"#, "arguments/a/0: "), (r#"{"a":[1,2]}"#, "arguments/a: ")] {
+            let said = check(&schema, arguments).unwrap_err();
+            assert!(said.starts_with(place), "{said}");
+        }
+    }
+}
+
+#[test]
 fn long_strings_are_read_if_a_keyword_depends_on_them() {
     let long = "x".repeat(1000);
     let arguments = format!(r#"{{"a":"{long}"}}"#);

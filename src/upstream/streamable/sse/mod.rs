@@ -25,6 +25,7 @@ use crate::domain::plan::EraSetting;
 use crate::domain::ports::ToClient;
 use crate::domain::upstream::{Answer, ClientKey, ServerFacts, UpstreamError, UpstreamEvent};
 use crate::domain::version::Era;
+use crate::transport::retry_after::retry_after;
 use crate::upstream::duplex::{Duplex, DuplexReader, EventLines, Outgoing};
 use crate::upstream::handshake::{Handshake, HandshakeStep};
 use crate::upstream::late::late;
@@ -164,6 +165,9 @@ async fn open(endpoint: &HttpEndpoint) -> Result<(Uri, Response<PacedBody>), Ups
         },
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
             Err(UpstreamError::Unauthorized { status: status.as_u16(), said: String::new() })
+        }
+        StatusCode::TOO_MANY_REQUESTS => {
+            Err(UpstreamError::RateLimited { said: String::new(), retry_after: retry_after(response.headers()) })
         }
         _ if status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED => {
             Err(UpstreamError::Lost(format!("HTTP {}", status.as_u16())))

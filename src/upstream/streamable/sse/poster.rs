@@ -12,6 +12,7 @@ use tracing::Span;
 use crate::domain::upstream::UpstreamError;
 use crate::domain::version::has_version_header;
 use crate::telemetry::trace_context::members_of;
+use crate::transport::retry_after::retry_after;
 use crate::upstream::duplex::Outgoing;
 use crate::upstream::request_failure::RequestFailure;
 use crate::upstream::streamable::client::same_origin_redirect;
@@ -97,7 +98,7 @@ impl Outgoing for Poster {
             Err(error @ UpstreamError::Connect(_)) => return Err(RequestFailure::Stale(error)),
             Err(error) => return Err(error.into()),
         };
-        let status = response.status();
+        let (status, wait) = (response.status(), retry_after(response.headers()));
         let words = format!("HTTP {}", status.as_u16());
         if status.is_success() {
             self.finish(response.into_body());
@@ -106,6 +107,9 @@ impl Outgoing for Poster {
         Err(match status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                 UpstreamError::Unauthorized { status: status.as_u16(), said: String::new() }.into()
+            }
+            StatusCode::TOO_MANY_REQUESTS => {
+                UpstreamError::RateLimited { said: String::new(), retry_after: wait }.into()
             }
             // The server does not know the session any more, and has executed nothing.
             StatusCode::NOT_FOUND | StatusCode::GONE => RequestFailure::Stale(UpstreamError::Protocol(words)),

@@ -132,6 +132,45 @@ async fn ctx_llm_calls_the_model_of_a_role_and_every_failure_has_its_reason() {
     }
 }
 
+#[tokio::test]
+async fn answers_of_endpoints_are_read_as_they_are_and_one_pipeline_changes_no_request_of_another() {
+    let folder = Folder::new();
+    let parts = json!([{"type": "thinking", "thinking": []}, {"type": "text", "text": "of parts"}]);
+    let thought = "<think>{\"n\": 1}</think>\nHere:\n```json\n{\"n\": 4}\n```\nAnything else?";
+    let (_model, url) = stand_in(
+        &folder,
+        &json!([
+            {"match": "fenced schema", "answer": thought},
+            {"match": "parts", "body": {"choices": [{"message": {"content": parts}}], "usage": "much"}},
+            {"match": "inside", "body": {"error": {"code": 503, "message": "x"}}, "retryAfter": 0},
+            {"match": "inside", "answer": "of the second try"},
+            {"match": "overloaded", "status": 529, "retryAfter": 0}, {"match": "overloaded", "answer": "after all"},
+            {"match": "mentions schema", "status": 400, "error": "the schema of response_format is too deep"},
+            {"match": "refused schema", "status": 422, "error": "response_format is not supported"},
+            {"match": "schema", "answer": "{\"n\": 5}", "repeat": true},
+        ]),
+    );
+    let pipelines = ["ask", "other"].map(|name| pipeline(name, ASK, &models(&url, &["complex"])));
+    let gateway = started(&folder, &[&[secret()], &pipelines[..]].concat(), "other").await;
+    let ask = async |pipeline: &str, prompt: &str| {
+        call(&gateway, pipeline, &json!({"prompt": prompt})).await["structuredContent"].clone()
+    };
+    assert_eq!(ask("ask", "fenced schema").await["json"], json!({"n": 4}));
+    for (prompt, text) in [("parts", "of parts"), ("inside", "of the second try"), ("overloaded", "after all")] {
+        assert_eq!(ask("ask", prompt).await["text"], text);
+    }
+    let mentions = ask("ask", "mentions schema").await;
+    assert_eq!(mentions["reason"], "ModelUnavailable", "{mentions}");
+    assert_eq!(ask("ask", "refused schema").await["json"], json!({"n": 5}));
+    for pipeline in ["ask", "other"] {
+        assert_eq!(ask(pipeline, "later schema").await["json"], json!({"n": 5}));
+    }
+    let sent = requests(&url).await.into_iter().map(|request| request["body"]["response_format"].is_object());
+    let sent: Vec<_> = sent.collect();
+    // Those of `mentions`, twice of `refused`, and `later` of either pipeline.
+    assert_eq!(sent[sent.len() - 5..], [true, true, false, false, true]);
+}
+
 /// The same addresses are refused as for servers: a pipeline must not get the credentials of a machine.
 #[tokio::test]
 async fn spec_models_base_url_cannot_be_a_metadata_service() {
