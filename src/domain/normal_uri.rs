@@ -102,6 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table of forms")]
     fn uris_of_one_resource_have_one_form() {
         for (uri, normal) in [
             ("file:///pub/secret", "file:///pub/secret"),

@@ -52,6 +52,21 @@ impl<'a> CallHost<'a> {
         Self { engine, context, max_input, mode: Mode::Enforce, is_of_pipeline: true, calls: Arc::default() }
     }
 
+    /// Returns the caller as it is known now, if that is another one than when the call began: the client can have answered a
+    /// question of this call with another token, and the plan can have another form of its API key.
+    ///
+    /// # Errors
+    /// If the key is not in the plan any more.
+    fn latest_caller(&self) -> Result<Option<Caller>, RpcError> {
+        let caller = &self.context.facts.caller;
+        let (latest, newest) = (self.context.client.latest_identity(), self.engine.snapshot());
+        let Some(identity) = current_identity(&newest, latest.as_ref().unwrap_or(&caller.identity)) else {
+            return Err(RpcError::refused(Reason::NotAuthorized, "the API key of the call is not accepted any more"));
+        };
+        let is_other = !Arc::ptr_eq(identity, &caller.identity);
+        Ok(is_other.then(|| Caller { identity: Arc::clone(identity), ..caller.clone() }))
+    }
+
     async fn call(&self, tool: &str, arguments: Option<&RawValue>) -> Result<Answer, RpcError> {
         let _counted = self.admit().map_err(|rejection| {
             self.engine.metrics.refused(rejection.reason);
@@ -60,15 +75,7 @@ impl<'a> CallHost<'a> {
         if !arguments.is_none_or(may_be_arguments) {
             return Err(RpcError::new(INVALID_PARAMS, "the arguments must be an object that is not too deep"));
         }
-        let facts = self.context.facts;
-        // The client can have answered a question of this call with another token.
-        let latest = self.context.client.latest_identity();
-        let newest = self.engine.snapshot();
-        let Some(identity) = current_identity(&newest, latest.as_ref().unwrap_or(&facts.caller.identity)) else {
-            return Err(RpcError::refused(Reason::NotAuthorized, "the API key of the call is not accepted any more"));
-        };
-        let is_other = !Arc::ptr_eq(identity, &facts.caller.identity);
-        let latest = is_other.then(|| Caller { identity: Arc::clone(identity), ..facts.caller.clone() });
+        let (facts, latest) = (self.context.facts, self.latest_caller()?);
         let request = CallRequest {
             endpoint: Endpoint::All,
             caller: latest.as_ref().unwrap_or(&facts.caller),

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::slice;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
@@ -41,6 +42,17 @@ pub(crate) enum Effect<'a> {
     Question(Method),
     /// The answer is given to the client, after its chains and these entries, which came into force during the call.
     Answer(&'a [Selected]),
+}
+
+impl Effect<'_> {
+    /// The methods of the questions that are put, or that can be in what is sent or answered.
+    fn questions(&self) -> &[Method] {
+        match self {
+            Self::Question(asked) => slice::from_ref(asked),
+            Self::Send(answered) => answered,
+            Self::Answer(_) => ASKED_IN_ROUNDS,
+        }
+    }
 }
 
 /// The questions whose answers can come with the repetition of a call, and that can come in an answer.
@@ -127,13 +139,8 @@ impl Engine {
         if let Some((chain, refusal)) = response.iter().find_map(|it| known.newly_refusing(it)) {
             return Err(self.refused(call.request.kind, Denial::refused(Some(chain), refusal)));
         }
-        let asked = match &effect {
-            Effect::Question(asked) => std::slice::from_ref(asked),
-            Effect::Send(answered) => answered,
-            Effect::Answer(_) => ASKED_IN_ROUNDS,
-        };
-        let question = asked.iter().find_map(|asked| call.new_over_questions(&newest, upstream, *asked));
-        match question {
+        let mut asked = effect.questions().iter();
+        match asked.find_map(|asked| call.new_over_questions(&newest, upstream, *asked)) {
             // The client's answer must not reach the server past it.
             Some(chain) if matches!(effect, Effect::Send(_)) => {
                 Err(self.refused(call.request.kind, past_new_guard(&chain)))

@@ -19,6 +19,7 @@ pub(super) struct Namespace {
 impl Namespace {
     /// Compiles these objects for the gateway `gw`, whose only pod is ready and runs the newest revision, `new`. All
     /// code exports `default`, except [`UNTRIED`], which is still being parsed.
+    #[expect(clippy::too_many_lines, reason = "each part of the input is named")]
     pub(super) fn of(specs: &[(Kind, &str, Value)], before: Option<&Plan>) -> Self {
         let objects = specs.iter().map(|(kind, name, spec)| {
             let object = json!({
