@@ -131,7 +131,7 @@ export type Execute<Config = JsonObject> = (
   ctx: PhaseContext<Config>,
 ) => PhaseResult | void | PromiseLike<PhaseResult | void> | AsyncGenerator<string | { message: string }, PhaseResult | void>;
 
-/** What the steps of a run have found so far. */
+/** What the steps of a run have found so far. It is frozen, with all that is in it. */
 export interface PhaseState {
   /** The argument `prompt`, or all arguments as JSON if there is none. */
   query: string;
@@ -146,7 +146,7 @@ export interface PhaseState {
   pluginData: JsonObject;
   decision: Json;
   /** The agents that have run. */
-  agents: { [name: string]: { status: 'success' | 'failed'; result: Json } };
+  agents: { [name: string]: { status: 'success' | 'failed'; result: Json; error?: { reason: string; message: string } } };
   sources: Source[];
   output: JsonObject | null;
 }
@@ -163,7 +163,7 @@ export interface PhaseResult {
   sources?: NewSource[];
 }
 
-/** What a step gets besides the state. It is frozen. Requests that the gateway refuses reject with a `CallbackError`. */
+/** What a step gets besides the state. It is frozen too. Requests that the gateway refuses reject with a `CallbackError`. */
 export interface PhaseContext<Config = JsonObject> extends Readonly<Context<Config>> {
   readonly requestId: string;
   readonly run: { readonly id: string; readonly pipeline: string; readonly step: string };
@@ -173,7 +173,10 @@ export interface PhaseContext<Config = JsonObject> extends Readonly<Context<Conf
   readonly budgets: Budgets;
   /** The language model of a role in `spec.models`. A step can have 4 requests in flight. */
   llm(role: string): Model;
-  /** Asks the user of the client (MCP: elicitation). Rejects with the reason `CannotAsk` if the client takes no questions. */
+  /**
+   * Asks the user of the client (MCP: elicitation). Rejects with the reason `CannotAsk` if the client takes no questions, and
+   * `InvalidAnswer` if the answer does not fit the schema.
+   */
   ask(question: Question): Promise<QuestionAnswer>;
   /** The sources of the run. */
   readonly sources: {
@@ -254,7 +257,7 @@ export interface ModelAnswer {
 /** A question for the user. */
 export interface Question {
   message: string;
-  /** A JSON Schema of an object with properties that are no objects, as MCP restricts it. */
+  /** A JSON Schema of an object whose properties are texts, numbers, booleans and choices, as MCP restricts it. */
   schema: JsonObject;
   /** After this time, the answer is `cancel`. Default: the time that is left for the run. */
   timeoutMs?: number;

@@ -149,6 +149,10 @@ fn head(run: &Value) -> Vec<String> {
             text(&run["sources"])
         ),
     ];
+    lines.extend(run["message"].as_str().map(|message| format!("reason: {message}")));
+    if run["limited"] == true {
+        lines.push("limited: the run has reached maxIterations of its pipeline".to_owned());
+    }
     if let Value::Object(question) = &run["question"] {
         lines.push(format!("asks: {}", text(question.get("message").unwrap_or(&Value::Null))));
         lines.extend(question.get("requestedSchema").map(|schema| format!("schema of the answer: {schema}")));
@@ -168,5 +172,6 @@ fn step_columns() -> Vec<Column> {
         }),
         column("MS", duration),
         column("REASON", |s| text(&s["reason"])),
+        column("MESSAGE", |s| text(&s["message"])),
     ]
 }

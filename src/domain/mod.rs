@@ -45,6 +45,7 @@ pub mod network;
 pub mod normal_uri;
 pub mod own_keys;
 pub mod pin;
+#[cfg(feature = "gateway")]
 pub mod pipeline;
 pub mod plan;
 pub mod plugin;

@@ -121,6 +121,13 @@ pub trait Host: Send + Sync {
         Box::pin(std::future::ready(Answer::Error(to_raw(&error))))
     }
 
+    /// Returns the refusal with this reason and message, if a request of the plugin got it during this execution. A plugin that
+    /// does not handle it fails for the same reason.
+    fn refusal(&self, reason: &str, message: &str) -> Option<Failure> {
+        let _ = (reason, message);
+        None
+    }
+
     /// The account of the client for which the plugin runs, which tells clients apart; `None` if there is no client.
     fn account(&self) -> Option<Arc<Account>> {
         None

@@ -224,6 +224,8 @@ reasons! {
     AddressConcurrentCalls,
     /// The session or principal has reached its limit of calls in total.
     SessionTotalCalls,
+    /// The gateway has reached its limit of runs in progress, or the session or address its part of it.
+    ConcurrentRuns,
     /// The execution of a plugin has reached its limit of tool calls in flight.
     PluginCalls,
     /// As many sessions have a process of the server as may, or users connections to it: all together, or one address or user.
@@ -263,8 +265,10 @@ reasons! {
     Shadow,
     /// The server asks for input, or reports, what a Guard would not see.
     GuardedInput,
-    /// The parameters of a server's question are no object.
+    /// The parameters of a server's question are no object, or the schema of a step's question is no form.
     InvalidQuestion,
+    /// The answer to a question of a step does not fit the question.
+    InvalidAnswer,
     /// A key stands twice in one object of something that is checked.
     DuplicateKey,
     /// The arguments do not fit the input schema of the tool.
@@ -311,6 +315,8 @@ reasons! {
     ToolNotAllowed,
     /// A run of a pipeline has used up one of its budgets.
     BudgetExhausted,
+    /// A source that a plugin reports has no title and no URL, a URL that no client may follow, or a member of another form.
+    InvalidSource,
     /// What a plugin returned would break a rule of pipelines.
     InvalidCustomization,
     /// The endpoint of a language model cannot be reached, refuses the key, or does not answer in time.

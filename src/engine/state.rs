@@ -24,6 +24,7 @@ use crate::domain::seen::SeenNames;
 use crate::domain::upstream::ServerFacts;
 use crate::domain::version::Era;
 use crate::engine::access::refusals::Refusals;
+use crate::engine::access::run_places::RunPlaces;
 use crate::engine::access::sessions::SessionTable;
 use crate::engine::invocations::table::InvocationTable;
 use crate::engine::pipelines::runs::RunTable;
@@ -62,6 +63,8 @@ pub struct EngineState {
     pub(super) invocations: InvocationTable,
     /// The runs of pipelines in progress, and those that ended last.
     pub(super) runs: RunTable,
+    /// The places for runs in progress.
+    pub(super) run_places: Arc<RunPlaces>,
     /// Room for checks of arguments that take long.
     pub(super) checks: Arc<CheckRoom>,
     /// Cancelled to end calls in flight (`stopMode: Cancel`). Replaced when calls can run again.

@@ -1,6 +1,6 @@
 //! Limits that executions of all plugins share: permits, places in the queue, and bytes in flight.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -32,11 +32,12 @@ struct Budget {
     limit: AtomicU64,
 }
 
-/// A part of a budget that is reserved until this value is dropped.
+/// A part of a budget that is reserved until this value is dropped, but for the time for which it is suspended.
 #[derive(Debug)]
 pub struct LimitReservation {
     budget: Arc<Budget>,
     amount: u64,
+    is_suspended: AtomicBool,
 }
 
 impl Budget {
@@ -44,13 +45,29 @@ impl Budget {
         let limit = self.limit.load(Ordering::Acquire);
         let more = |taken: u64| taken.checked_add(amount).filter(|sum| *sum <= limit);
         self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
-        Some(LimitReservation { budget: Arc::clone(self), amount })
+        Some(LimitReservation { budget: Arc::clone(self), amount, is_suspended: AtomicBool::new(false) })
+    }
+}
+
+impl LimitReservation {
+    /// Gives the amount back for a while.
+    pub fn suspend(&self) {
+        if !self.is_suspended.swap(true, Ordering::AcqRel) {
+            self.budget.taken.fetch_sub(self.amount, Ordering::AcqRel);
+        }
+    }
+
+    /// Takes the amount again, also over the limit: what has begun goes on.
+    pub fn resume(&self) {
+        if self.is_suspended.swap(false, Ordering::AcqRel) {
+            self.budget.taken.fetch_add(self.amount, Ordering::AcqRel);
+        }
     }
 }
 
 impl Drop for LimitReservation {
     fn drop(&mut self) {
-        self.budget.taken.fetch_sub(self.amount, Ordering::AcqRel);
+        self.suspend();
     }
 }
 
@@ -153,8 +170,6 @@ impl ExecutionLimits {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicBool;
-
     use futures_util::FutureExt;
 
     use super::super::fixture::runtime;
@@ -190,6 +205,12 @@ mod tests {
         admission.apply(&runtime(1, 1, 100));
         let most = admission.content(80).unwrap();
         assert_eq!(admission.content(21).unwrap_err().reason, Reason::PoolExhausted);
+        most.suspend();
+        most.suspend();
+        let other = admission.content(100).unwrap();
+        most.resume();
+        drop(other);
+        assert!(admission.content(21).is_err(), "it is taken again");
         assert!(admission.content(20).is_ok());
         drop(most);
         assert!(admission.content(100).is_ok());

@@ -1,6 +1,7 @@
 //! Maintains idle workers: replaces workers that have reached a limit (worn workers) before a call needs them, and ends
 //! workers that are no longer needed.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 
@@ -63,7 +64,9 @@ impl WorkerPool {
 
     /// Returns the index of an idle seat whose worker has had no call on any seat for `max_idle`.
     fn unneeded(&self, state: &PoolState) -> Option<usize> {
-        let idle = state.idle.iter().map(|seat| (seat.worker.id, seat.rested.elapsed()));
+        let is_waited_at = |seat: &Seat| seat.worker.away.load(Ordering::Relaxed) > 0;
+        let unused = |seat: &Seat| if is_waited_at(seat) { Duration::ZERO } else { seat.rested.elapsed() };
+        let idle = state.idle.iter().map(|seat| (seat.worker.id, unused(seat)));
         rested(idle, self.seats, self.starter.lifetimes.max_idle)
     }
 

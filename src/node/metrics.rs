@@ -7,6 +7,7 @@ use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts};
 use serde_json::value::RawValue;
 
 use crate::domain::ids::ObjectKey;
+use crate::domain::plugin::Failure;
 use crate::domain::ports::{Answering, Host, PluginProgress};
 use crate::domain::upstream::Answer;
 use crate::telemetry::catalog::Catalog;
@@ -270,6 +271,10 @@ impl Host for CountedHost<'_> {
             self.count(callback, if matches!(answer, Answer::Result(_)) { "ok" } else { "error" });
             answer
         })
+    }
+
+    fn refusal(&self, reason: &str, message: &str) -> Option<Failure> {
+        self.host.refusal(reason, message)
     }
 }
 

@@ -19,7 +19,7 @@ use super::seat::{Seat, log_end};
 use super::seat_lease::{SeatLease, SeatOwner};
 use super::seat_queue::SeatQueue;
 use super::starter::Starter;
-use super::worker::Disposition;
+use super::worker::{Disposition, Place, Worker};
 use crate::domain::plan::PluginPlan;
 use crate::domain::plugin::Failure;
 use crate::domain::ports::{LinkedPlugin, Loading};
@@ -52,6 +52,8 @@ pub(super) struct PoolState {
     /// The maximum of `target`. If it is 0, the pool keeps no workers and starts one for each call.
     pub(super) size: usize,
     pub(super) waiting: SeatQueue,
+    /// The workers that are replaced and stay for calls that wait, oldest first.
+    pub(super) outlasting: Vec<Weak<Worker>>,
     pub(super) loaded: bool,
     /// Whether a call has ever succeeded.
     pub(super) proven: bool,
@@ -212,6 +214,9 @@ impl WorkerPool {
         if let Some(disposition) = seat.worker.leaving.get().copied() {
             return self.end(state, seat, disposition);
         }
+        if Self::is_surplus(&seat) {
+            return;
+        }
         if let Some(cause) = seat.worn().filter(|cause| seat.stillborn(*cause).is_some()) {
             return self.discard(state, seat, cause);
         }
@@ -254,7 +259,10 @@ impl WorkerPool {
             state.leased = state.leased.saturating_sub(seat.worker.leased.load(Ordering::Relaxed));
             let plugin = self.plugin.plan.key.to_string();
             match disposition {
-                Disposition::Recycle(cause) => self.starter.metrics.recycled(&plugin, cause),
+                Disposition::Recycle(cause) => {
+                    self.starter.metrics.recycled(&plugin, cause);
+                    self.outlast(state, &seat.worker);
+                }
                 Disposition::Kill(cause) => self.starter.metrics.killed(&plugin, cause),
                 Disposition::Keep | Disposition::Spent => {}
             }
@@ -286,7 +294,7 @@ impl SeatOwner for WorkerPool {
     fn give_back(self: Arc<Self>, mut seat: Seat, disposition: Disposition, went_well: bool) {
         let mut state = self.lock();
         seat.release();
-        state.returned(&seat);
+        let was_left = Self::free_place(&mut state, &seat);
         state.proven |= went_well;
         // A worker that started before the last failure proves nothing about starts after it.
         if went_well && state.failed_at.is_none_or(|at| seat.worker.born > at) {
@@ -299,6 +307,7 @@ impl SeatOwner for WorkerPool {
             // A lease can be dropped without a call, if the call did not get a permit in time. The worker may be worn
             // by then.
             Disposition::Keep if let Some(cause) = seat.worn() => self.discard(&mut state, seat, cause),
+            Disposition::Keep if was_left && seat.worker.leaving.get().is_none() => drop(seat),
             Disposition::Keep => {
                 self.succeed(&mut state, &seat);
                 self.offer(&mut state, seat);
@@ -307,6 +316,14 @@ impl SeatOwner for WorkerPool {
         }
         self.serve(&mut state);
         self.fill(&mut state, SpawnCause::Replace);
+    }
+
+    fn leave_place(self: Arc<Self>, place: &Place) {
+        self.leave(place);
+    }
+
+    fn take_place(self: Arc<Self>, place: &Place) {
+        self.come_back(place);
     }
 
     /// Tells a worker that the call on `seat` was given up. The worker has a short time to end the call, and one with
@@ -338,7 +355,7 @@ impl PoolState {
     }
 
     /// Counts a seat as no longer leased.
-    fn returned(&mut self, seat: &Seat) {
+    pub(super) fn returned(&mut self, seat: &Seat) {
         seat.worker.leased.fetch_sub(1, Ordering::Relaxed);
         self.leased = self.leased.saturating_sub(usize::from(seat.worker.leaving.get().is_none()));
     }

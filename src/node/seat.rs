@@ -16,7 +16,7 @@ use super::protocol::once::OncePipes;
 use super::protocol::shared::SharedWire;
 use super::protocol::wire::ExclusiveWire;
 use super::protocol::{ExchangeOutcome, PluginCall};
-use super::worker::{Disposition, Worker};
+use super::worker::{Disposition, Place, Worker};
 use crate::domain::plugin::{Failure, Output};
 use crate::domain::ports::WorkerState;
 use crate::domain::reason::Reason;
@@ -59,6 +59,8 @@ pub struct Seat {
     pub worker: Arc<Worker>,
     /// How calls reach the worker.
     pub transport: Transport,
+    /// The place that a call on this seat takes.
+    pub place: Arc<Place>,
     /// When the seat was last released, or created.
     pub rested: Instant,
     /// Whether a call was started on this seat and the seat has not been released since.
@@ -74,17 +76,30 @@ impl Seat {
     }
 
     fn at(worker: Arc<Worker>, transport: Transport) -> Self {
-        Self { worker, transport, rested: Instant::now(), busy: false, suspects: false }
+        let place = Place::at(&worker);
+        Self { worker, transport, place, rested: Instant::now(), busy: false, suspects: false }
+    }
+
+    /// Creates another seat of a worker, in the place of one whose call has left its own. `None` if the worker has none to share.
+    pub fn beside(worker: &Arc<Worker>) -> Option<Self> {
+        let channel = Channel::beside(worker.wires.get()?, worker.log_mask.clone())?;
+        Some(Self::at(Arc::clone(worker), Transport::Shared(Box::new(channel))))
     }
 
     /// Splits this seat, the only one of its worker, into `seats` seats. If its transport cannot be shared, returns
-    /// only this seat.
+    /// only this seat. Plugins that are not middleware share it also if there is one seat, since calls leave their places.
     pub fn split(self, seats: usize) -> Vec<Self> {
         let Self { worker, transport, .. } = self;
         match transport {
-            Transport::Module(channel) if seats > 1 => {
-                let channels = channel.share(seats, max_output(&worker)).into_iter();
-                channels.map(|channel| Self::at(Arc::clone(&worker), Transport::Shared(Box::new(channel)))).collect()
+            Transport::Module(channel) if seats > 1 || worker.stats.is_typed() => {
+                let channels = channel.share(seats, max_output(&worker));
+                if worker.stats.is_typed()
+                    && let Some(channel) = channels.first()
+                {
+                    worker.wires.get_or_init(|| channel.maker());
+                }
+                let seat = |channel| Self::at(Arc::clone(&worker), Transport::Shared(Box::new(channel)));
+                channels.into_iter().map(seat).collect()
             }
             transport => vec![Self::at(worker, transport)],
         }

@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout_at};
 use super::metrics::KillCause;
 use super::protocol::PluginCall;
 use super::seat::Seat;
-use super::worker::Disposition;
+use super::worker::{Disposition, Place};
 use crate::domain::plugin::{Failure, Output};
 use crate::domain::reason::Reason;
 
@@ -19,6 +19,12 @@ pub trait SeatOwner: Debug + Send + Sync {
     /// Takes a seat back or ends its worker, as `disposition` demands. `went_well` tells whether the call has proved
     /// that the worker can serve calls.
     fn give_back(self: Arc<Self>, seat: Seat, disposition: Disposition, went_well: bool);
+
+    /// Gives the place of a call that waits for the gateway to another call.
+    fn leave_place(self: Arc<Self>, place: &Place);
+
+    /// Takes a place for a call that goes on. If none is free, its worker has one more for a while.
+    fn take_place(self: Arc<Self>, place: &Place);
 
     /// Tells the worker that its call was given up, then takes the seat back.
     fn wind_down(self: Arc<Self>, seat: Seat, cause: KillCause, deadline: Instant);
@@ -51,6 +57,12 @@ impl SeatLease {
         self.seat.as_ref().map(|seat| seat.worker.process.pid())
     }
 
+    /// Returns the place of the call, if the call leaves it while it waits.
+    pub fn place(&self) -> Option<LeasedPlace> {
+        let seat = self.seat.as_ref().filter(|seat| seat.worker.wires.get().is_some())?;
+        Some(LeasedPlace { owner: Arc::clone(&self.owner), place: Arc::clone(&seat.place) })
+    }
+
     /// Whether the worker cannot serve the call any more, for example because it exited while the call waited for a
     /// permit.
     pub fn is_useless(&self) -> bool {
@@ -74,6 +86,25 @@ impl SeatLease {
         self.disposition = seat.disposition_after(&exchange);
         self.went_well = exchange.reusable || exchange.output.is_ok();
         exchange.output
+    }
+}
+
+/// The place of a leased seat.
+#[derive(Debug)]
+pub struct LeasedPlace {
+    owner: Arc<dyn SeatOwner>,
+    place: Arc<Place>,
+}
+
+impl LeasedPlace {
+    /// Gives the place to another call. Does nothing if the call has left it.
+    pub fn leave(&self) {
+        Arc::clone(&self.owner).leave_place(&self.place);
+    }
+
+    /// Takes a place again. Does nothing if the call has one.
+    pub fn take(&self) {
+        Arc::clone(&self.owner).take_place(&self.place);
     }
 }
 

@@ -136,7 +136,9 @@ fn spawn_module(parts: SpawnSpec<'_>, to_log: PipeWriter) -> io::Result<Made> {
     let mut command = parts.command(Stdin::Socket)?;
     let egress = give_stdin(&mut command, plugin, code, theirs.into())?;
     command.arg(FEW_THREADS).arg(code.parent().host()).arg(code.entry());
-    command.args(egress.as_ref().map(|_| "egress")).args((plugin.plan.concurrency > 1).then_some("concurrent"));
+    // Calls of plugins that are not middleware leave their places to others while they wait.
+    let is_concurrent = plugin.plan.concurrency > 1 || !plugin.plan.kind.is_middleware();
+    command.args(egress.as_ref().map(|_| "egress")).args(is_concurrent.then_some("concurrent"));
     let required: Vec<_> = plugin.plan.kind.required_exports().iter().map(|names| names.join("|")).collect();
     command.args((!required.is_empty()).then(|| format!("typed={}", required.join(","))));
     command.stdout(to_log.try_clone()?).stderr(to_log);

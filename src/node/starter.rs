@@ -275,6 +275,10 @@ impl Starter {
             max_data: node.data.saturating_add(plugin.plan.limits.memory / 4 * 3),
             succeeded: OnceLock::new(),
             leased: AtomicUsize::new(0),
+            away: AtomicUsize::new(0),
+            surplus: AtomicUsize::new(0),
+            wires: OnceLock::new(),
+            outlived: OnceLock::new(),
             suspects: AtomicUsize::new(0),
             leaving: OnceLock::new(),
         };

@@ -1,8 +1,8 @@
 //! A worker: a process that has loaded a plugin, with statistics of its calls. Calls reach a worker through a
 //! [`Seat`](super::seat::Seat).
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 use tokio::time::Instant;
 
@@ -11,9 +11,34 @@ use super::log_mask::LogMask;
 use super::metrics::{KillCause, RecycleCause};
 use super::output_drain::OutputDrain;
 use super::process::ChildProcess;
+use super::protocol::shared::WireMaker;
 use super::stats::WorkerStats;
 use crate::domain::plan::PluginPlan;
 use crate::domain::plugin::Protocol;
+
+/// The place of a call at its worker. A call that waits for the gateway leaves it: only its memory stays there.
+#[derive(Debug)]
+pub struct Place {
+    worker: Weak<Worker>,
+    is_left: AtomicBool,
+}
+
+impl Place {
+    /// The place of a call that has not begun.
+    pub fn at(worker: &Arc<Worker>) -> Arc<Self> {
+        Arc::new(Self { worker: Arc::downgrade(worker), is_left: AtomicBool::new(false) })
+    }
+
+    /// The worker; `None` if it has ended.
+    pub fn worker(&self) -> Option<Arc<Worker>> {
+        self.worker.upgrade()
+    }
+
+    /// Sets whether the call has left the place, and returns whether it had before. Called under the lock of the pool.
+    pub fn set_left(&self, is_left: bool) -> bool {
+        self.is_left.swap(is_left, Ordering::Relaxed)
+    }
+}
 
 /// What happens to a worker after a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +86,14 @@ pub struct Worker {
     pub succeeded: OnceLock<RecycleCause>,
     /// How many of the worker's seats are leased. Changed under the lock of its pool.
     pub leased: AtomicUsize,
+    /// How many of the worker's calls have left their places. Changed under the lock of the pool.
+    pub away: AtomicUsize,
+    /// How many places more than the worker has are taken, because calls came back that found none free. Changed like `away`.
+    pub surplus: AtomicUsize,
+    /// Makes further wires to the worker; unset if it serves one call at a time.
+    pub wires: OnceLock<WireMaker>,
+    /// Set if the worker was killed although calls waited, because too many workers were being replaced.
+    pub outlived: OnceLock<()>,
     /// How many of the worker's calls are past their deadline while it is unknown whether the worker still responds.
     pub suspects: AtomicUsize,
     /// Set once the worker must end. The worker then receives no further calls, and ends with the last of its seats.
@@ -107,6 +140,9 @@ impl Worker {
     /// killed.
     pub fn killed_with(&self) -> Option<&'static str> {
         match self.leaving.get() {
+            _ if self.outlived.get().is_some() => {
+                Some("was ended with its worker, which was replaced while the call waited")
+            }
             Some(Disposition::Kill(KillCause::Broken)) => Some("was ended with its worker, which another call broke"),
             Some(Disposition::Kill(_)) => Some("was ended with its worker, which another call kept busy"),
             _ => None,

@@ -141,7 +141,7 @@ impl Workers {
         if pool.is_cold() {
             let permit = self.admission.permit(until, place).await?;
             let lease = pool.lease(end, place).await?;
-            return Ok(AdmittedExecution { lease, until: end, permit, _content: content });
+            return Ok(AdmittedExecution { lease, until: end, permit, content });
         }
         // A call waits as long for a plugin that is still loading as for a worker that is started for the call.
         let until = if pool.loading() == Loading::Underway { end } else { until };
@@ -151,7 +151,7 @@ impl Workers {
             drop(lease);
             lease = pool.lease(until, place).await?;
         }
-        Ok(AdmittedExecution { lease, until: end, permit, _content: content })
+        Ok(AdmittedExecution { lease, until: end, permit, content })
     }
 }
 
@@ -160,7 +160,7 @@ struct AdmittedExecution {
     /// The deadline for everything: waiting, starting a worker if necessary, and running.
     until: Instant,
     permit: OwnedSemaphorePermit,
-    _content: LimitReservation,
+    content: LimitReservation,
 }
 
 #[async_trait]
@@ -201,7 +201,7 @@ impl RunPlugin for Workers {
 
     async fn run(&self, plugin: &Arc<LinkedPlugin>, input: &Input<'_>, timeout: Duration, host: &dyn Host) -> Ran {
         let asked = Instant::now();
-        let AdmittedExecution { lease, until, permit, _content } =
+        let AdmittedExecution { lease, until, permit, content } =
             match self.admit(plugin, input, timeout, ExecutionClient(host.account())).await {
                 Ok(admitted) => admitted,
                 Err(failure) => {
@@ -214,7 +214,7 @@ impl RunPlugin for Workers {
         let deadline = until.min(began + timeout);
         let max_output = usize::try_from(plugin.plan.limits.max_output).unwrap_or(usize::MAX);
         let host = &self.starter.metrics.counted(host, &plugin.plan.key);
-        let host = &Yielding::new(host, &self.admission, permit);
+        let host = &Yielding::new(host, &self.admission, (permit, content, lease.place()));
         let output = lease.run(&PluginCall { input, deadline, max_output, host }, timeout).await;
         Ran { output, queued: began - asked, ran: began.elapsed(), worker_pid }
     }

@@ -1,19 +1,25 @@
-//! Releases an execution's permit while its plugin waits for an answer from the gateway, and takes a permit again
-//! before the plugin gets the answer. Otherwise, executions that wait for nested calls could hold all permits, and the
-//! plugins of those nested calls could not run.
+//! Releases an execution's permit, its place at its worker and its share of the content in flight while its plugin waits for
+//! an answer from the gateway, and takes them again before the plugin gets the answer. Otherwise, executions that wait for
+//! nested calls or for users could hold all of them, and no other plugin could run.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use futures_util::FutureExt;
 use serde_json::value::RawValue;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::execution_limits::ExecutionLimits;
+use super::execution_limits::{ExecutionLimits, LimitReservation};
+use super::seat_lease::LeasedPlace;
+use crate::domain::plugin::Failure;
 use crate::domain::ports::{Answering, Host, PluginProgress};
 
 /// The host of one execution. It holds the execution's permit.
 pub(super) struct Yielding<'a> {
     host: &'a dyn Host,
     admission: &'a ExecutionLimits,
+    /// `None` if the execution keeps its place while it waits.
+    place: Option<LeasedPlace>,
+    content: LimitReservation,
     held: Mutex<PermitState>,
 }
 
@@ -25,9 +31,14 @@ struct PermitState {
 }
 
 impl<'a> Yielding<'a> {
-    /// Wraps `host` for an execution that has `permit`.
-    pub(super) fn new(host: &'a dyn Host, admission: &'a ExecutionLimits, permit: OwnedSemaphorePermit) -> Self {
-        Self { host, admission, held: Mutex::new(PermitState { permit: Some(permit), waiting: 0 }) }
+    /// Wraps `host` for an execution that has this permit, content and place.
+    pub(super) fn new(
+        host: &'a dyn Host,
+        admission: &'a ExecutionLimits,
+        (permit, content, place): (OwnedSemaphorePermit, LimitReservation, Option<LeasedPlace>),
+    ) -> Self {
+        let held = Mutex::new(PermitState { permit: Some(permit), waiting: 0 });
+        Self { host, admission, place, content, held }
     }
 
     fn lock(&self) -> MutexGuard<'_, PermitState> {
@@ -38,6 +49,10 @@ impl<'a> Yielding<'a> {
         let mut held = self.lock();
         held.waiting += 1;
         held.permit = None;
+        if let Some(place) = &self.place {
+            self.content.suspend();
+            place.leave();
+        }
     }
 
     /// Called when an answer has arrived. If the plugin waits for no other answer, it will continue, so this waits for
@@ -53,6 +68,10 @@ impl<'a> Yielding<'a> {
             let mut held = self.lock();
             // The plugin may have made another request in the meantime.
             held.permit = permit.filter(|_| held.waiting == 0);
+            if let Some(place) = self.place.as_ref().filter(|_| held.waiting == 0) {
+                self.content.resume();
+                place.take();
+            }
         }
     }
 }
@@ -73,11 +92,20 @@ impl Host for Yielding<'_> {
 
     fn callback<'a>(&'a self, op: &'a str, arguments: Option<&'a RawValue>) -> Answering<'a> {
         Box::pin(async move {
+            let mut answering = self.host.callback(op, arguments);
+            // Most requests of this kind wait for nobody.
+            if let Some(answer) = (&mut answering).now_or_never() {
+                return answer;
+            }
             self.begin();
-            let answer = self.host.callback(op, arguments).await;
+            let answer = answering.await;
             self.end().await;
             answer
         })
+    }
+
+    fn refusal(&self, reason: &str, message: &str) -> Option<Failure> {
+        self.host.refusal(reason, message)
     }
 }
 
@@ -115,7 +143,7 @@ mod tests {
         admission.apply(&runtime(1, 1, 1));
         let permit = admission.permit(Instant::now(), &mut admission.place(ExecutionClient(None))).await.unwrap();
         let host = Looks { admission: &admission, in_use: Mutex::default() };
-        let yielding = Yielding::new(&host, &admission, permit);
+        let yielding = Yielding::new(&host, &admission, (permit, admission.content(0).unwrap(), None));
         for _ in 0..2 {
             yielding.call_tool("t", None).await;
             assert_eq!(admission.load().permits_in_use, 1, "the execution goes on");

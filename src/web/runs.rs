@@ -12,8 +12,9 @@ use serde_json::{Map, Value};
 use super::admin_query::{AdminError, AdminJson, AdminQuery, AdminState, NoFields};
 use crate::domain::history::is_named;
 use crate::domain::raw::to_raw;
+use crate::domain::reason::Reason;
 use crate::engine::Engine;
-use crate::engine::pipelines::{MAX_KEPT, Run};
+use crate::engine::pipelines::{AnswerError, MAX_KEPT, Run};
 use crate::engine::views::pipelines::PipelineView;
 
 /// How long a request to cancel a run waits for its end, and how often it looks.
@@ -95,10 +96,15 @@ pub(super) async fn answer(
     AdminJson(answer): AdminJson<UserAnswer>,
 ) -> Result<Json<Run>, AdminError> {
     find(&engine, &id)?;
-    if !engine.runs().answer(&id, to_raw(&answer)) {
-        let message = format!("run {id:.60} waits for no answer");
-        return Err(AdminError(StatusCode::CONFLICT, "NoQuestion", message));
-    }
+    engine.runs().answer(&id, to_raw(&answer)).map_err(|why| match why {
+        AnswerError::NoQuestion => {
+            AdminError(StatusCode::CONFLICT, "NoQuestion", format!("run {id:.60} waits for no answer"))
+        }
+        AnswerError::Invalid(why) => {
+            let message = format!("the answer does not fit the question of run {id:.60}: {why}");
+            AdminError(StatusCode::BAD_REQUEST, Reason::InvalidAnswer.as_str(), message)
+        }
+    })?;
     find(&engine, &id).map(Json)
 }
 

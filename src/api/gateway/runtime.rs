@@ -139,6 +139,10 @@ pub struct GatewayLimits {
     /// Maximum number of calls in flight, to protect the gateway from overload. Default: 1000.
     #[schemars(range(min = 1, max = 10_000))]
     pub concurrent_calls: Option<u32>,
+    /// Maximum number of runs of pipelines in progress, also of those that wait for a user. One session, or one address of
+    /// clients without sessions, has at most a quarter. Default: 500.
+    #[schemars(range(min = 1, max = 10_000))]
+    pub concurrent_runs: Option<u32>,
     /// Milliseconds to wait for an upstream's answer; an upstream or a tool override can set another limit. Default:
     /// 30000.
     #[schemars(range(min = 1, max = 600_000))]

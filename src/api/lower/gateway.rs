@@ -219,6 +219,7 @@ fn limits(written: &GatewayLimits) -> Limits {
     let max_connections = written.max_connections.unwrap_or(defaults.max_connections);
     Limits {
         concurrent_calls: written.concurrent_calls.unwrap_or(defaults.concurrent_calls),
+        concurrent_runs: written.concurrent_runs.unwrap_or(defaults.concurrent_runs),
         call_timeout_ms: written.call_timeout_ms.unwrap_or(defaults.call_timeout_ms),
         call_ceiling_ms: written.call_ceiling_ms.unwrap_or(defaults.call_ceiling_ms),
         list_timeout_ms: written.list_timeout_ms.unwrap_or(defaults.list_timeout_ms),

@@ -10,10 +10,11 @@ use serde_json::{Map, Value, json};
 use super::test_input::json_text;
 use crate::cli::clock::SystemClock;
 use crate::domain::model::ModelAnswer;
+use crate::domain::pipeline::Form;
 use crate::domain::ports::{Answering, Clock, Host, PluginProgress};
 use crate::domain::raw::to_raw;
 use crate::domain::reason::Reason;
-use crate::domain::rpc::{INVALID_PARAMS, RpcError};
+use crate::domain::rpc::RpcError;
 use crate::domain::upstream::Answer;
 use crate::engine::pipelines::RunUse;
 
@@ -57,6 +58,15 @@ impl MockState {
         }
     }
 
+    /// Returns the answer of a user. The question and the answer are checked, as a gateway does.
+    fn asked(&mut self, arguments: Option<&RawValue>) -> Result<Value, RpcError> {
+        let refused = |reason: Reason| move |why: String| RpcError::refused(reason, why);
+        let question: Value = serde_json::from_str(arguments.map_or("{}", RawValue::get)).unwrap_or_default();
+        let form = Form::parse(&question["schema"]).map_err(refused(Reason::InvalidQuestion))?;
+        let answer = self.take("ask", arguments).ok_or_else(|| missing("ask", Reason::CannotAsk))?;
+        form.read(&to_raw(&answer)).map_err(refused(Reason::InvalidAnswer))
+    }
+
     /// Returns the answer of a model, with the members that `--mock` leaves out.
     fn completed(&mut self, arguments: Option<&RawValue>) -> Option<Value> {
         let mut answer = json!(ModelAnswer::default());
@@ -87,8 +97,17 @@ impl MockHost {
 
 /// Returns the answer to a request, or the error of one that `--mock` does not have, with the reason of a gateway.
 fn answering<'a>(name: &str, answer: Option<Value>, reason: Reason) -> Answering<'a> {
-    let missing = || RpcError::refused(reason, format!("--mock has no answer of {name:.128}, or no further one"));
-    Box::pin(ready(answer.map_or_else(|| Answer::Error(to_raw(&missing())), |answer| Answer::Result(to_raw(&answer)))))
+    answered(answer.ok_or_else(|| missing(name, reason)))
+}
+
+fn missing(name: &str, reason: Reason) -> RpcError {
+    RpcError::refused(reason, format!("--mock has no answer of {name:.128}, or no further one"))
+}
+
+fn answered<'a>(answered: Result<Value, RpcError>) -> Answering<'a> {
+    Box::pin(ready(
+        answered.map_or_else(|error| Answer::Error(to_raw(&error)), |answer| Answer::Result(to_raw(&answer))),
+    ))
 }
 
 impl Host for MockHost {
@@ -104,11 +123,8 @@ impl Host for MockHost {
         let mut state = self.state();
         match op {
             "llm" => answering(op, state.completed(arguments), Reason::ModelUnavailable),
-            "ask" => answering(op, state.take(op, arguments), Reason::CannotAsk),
-            _ => Box::pin(ready(match state.found.answer(op, arguments, SystemClock::new().unix_millis()) {
-                Ok(answer) => Answer::Result(to_raw(&answer)),
-                Err(why) => Answer::Error(to_raw(&RpcError::new(INVALID_PARAMS, why))),
-            })),
+            "ask" => answered(state.asked(arguments)),
+            _ => answered(state.found.answer(op, arguments, SystemClock::new().unix_millis())),
         }
     }
 }

@@ -32,7 +32,7 @@ pub struct CustomizerResult {
 
 /// A pipeline in place of the declared one. The names of document 002 count too.
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PipelineConfig {
     #[serde(alias = "start_agent")]
     start_agent: Option<String>,
@@ -45,7 +45,7 @@ pub struct PipelineConfig {
 
 /// An agent of such a pipeline.
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct AgentConfig {
     name: Option<String>,
     #[serde(alias = "agentType", alias = "agent_type")]
@@ -67,7 +67,7 @@ struct AgentConfig {
 
 /// Changes to a pipeline.
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Changes {
     #[serde(alias = "disabled_agents")]
     disabled_agents: Option<Vec<String>>,
@@ -79,7 +79,7 @@ pub struct Changes {
 
 /// Changes to one agent.
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct AgentChange {
     #[serde(alias = "model_tier")]
     model_tier: Option<String>,
@@ -89,6 +89,7 @@ struct AgentChange {
 
 /// A plugin that runs before or after an agent.
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PhaseOfPlugin {
     name: String,
     plugin: String,

@@ -4,8 +4,8 @@
 mod citation;
 mod customized;
 mod customizer;
+mod form;
 mod machine;
-#[cfg(feature = "gateway")]
 mod output_schema;
 pub mod rules;
 mod source;
@@ -14,8 +14,8 @@ mod state;
 pub use citation::cite;
 pub use customized::customized;
 pub use customizer::{Changes, Customizable, CustomizerResult, PhaseOfPlugin, PipelineConfig};
+pub use form::{ANSWERS, Form};
 pub use machine::{PipelineMachine, Step, StepRole};
-#[cfg(feature = "gateway")]
 pub use output_schema::check_output_schema;
 pub use source::{InvalidSource, NewSource, RUN, SOURCES, Source, Sources};
-pub use state::{RunState, StepResult};
+pub use state::{RunOutput, RunState, StepResult};

@@ -1,11 +1,12 @@
 //! The state that the steps of a run share, and the results with which they change it (document 002).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::source::{NewSource, Sources};
+use crate::domain::reason::Reason;
 
 /// The members of the result of a step.
 const RETURNED: [&str; 5] = ["output", "result", "state", "decision", "sources"];
@@ -19,7 +20,16 @@ pub struct RunState {
     arguments: Value,
     changeable: Map<String, Value>,
     agents: BTreeMap<String, Value>,
-    output: Option<Value>,
+    output: Option<RunOutput>,
+}
+
+/// The output of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunOutput {
+    /// Its members.
+    pub members: Map<String, Value>,
+    /// The numbers of the sources that it cites, if the gateway has read its citations; empty if it may rest on all.
+    pub cited: BTreeSet<usize>,
 }
 
 /// The result of a step. Members that it does not name are ignored.
@@ -38,6 +48,9 @@ pub struct StepResult {
     /// Sources that the step has used.
     #[serde(default)]
     pub sources: Vec<NewSource>,
+    /// The numbers of the sources that the output cites. Plugins cannot say so.
+    #[serde(skip)]
+    pub cited: BTreeSet<usize>,
     /// Whether the run ends after this step. Plugins cannot say so.
     #[serde(skip)]
     pub ends: bool,
@@ -109,13 +122,13 @@ impl RunState {
             "agents": self.agents,
             "sources": sources.all(),
             "pluginData": self.changeable.get("pluginData"),
-            "output": self.output,
+            "output": self.output.as_ref().map(|output| &output.members),
         })
     }
 
     /// Takes in the result of a step. `is_agent` tells whether the step is an agent, whose result others see.
     pub fn take(&mut self, step: &str, is_agent: bool, result: StepResult) {
-        let StepResult { result, state, output, decision, .. } = result;
+        let StepResult { result, state, output, decision, cited, .. } = result;
         let mut changed = Value::Object(std::mem::take(&mut self.changeable));
         merge(&mut changed, Value::Object(state));
         if let Some(decision) = decision {
@@ -124,15 +137,16 @@ impl RunState {
         if let Value::Object(changed) = changed {
             self.changeable = changed;
         }
-        self.output = output.map(Value::Object).or(self.output.take());
+        self.output = output.map(|members| RunOutput { members, cited }).or(self.output.take());
         if is_agent {
             self.agents.insert(step.to_owned(), json!({"status": "success", "result": result}));
         }
     }
 
-    /// Records that an agent has failed.
-    pub fn take_failure(&mut self, agent: &str) {
-        self.agents.insert(agent.to_owned(), json!({"status": "failed", "result": null}));
+    /// Records why an agent has failed.
+    pub fn take_failure(&mut self, agent: &str, reason: Reason, message: &str) {
+        let error = json!({"reason": reason, "message": message});
+        self.agents.insert(agent.to_owned(), json!({"status": "failed", "result": null, "error": error}));
     }
 
     /// Returns the result of an agent; null if it has none.
@@ -156,11 +170,11 @@ impl RunState {
 
     /// Returns the output of the run: the last one that a step gave, or else the result of the agent that ran `last`, if it
     /// is an object.
-    pub fn output(&self, last: &str) -> Option<Map<String, Value>> {
-        match self.output.clone().unwrap_or_else(|| self.result_of(last)) {
-            Value::Object(output) => Some(output),
+    pub fn output(&self, last: &str) -> Option<RunOutput> {
+        self.output.clone().or_else(|| match self.result_of(last) {
+            Value::Object(members) => Some(RunOutput { members, ..RunOutput::default() }),
             _ => None,
-        }
+        })
     }
 }
 
@@ -201,7 +215,30 @@ mod tests {
         assert_eq!((&shown["query"], &shown["decision"]), (&json!("why"), &json!("CONTINUE")));
         assert_eq!(state.output("a"), None);
         take(&mut state, json!({"output": {"answer": 1}}));
-        assert_eq!(state.output("a").map(Value::Object), Some(json!({"answer": 1})));
+        assert_eq!(state.output("a").map(|output| Value::Object(output.members)), Some(json!({"answer": 1})));
+    }
+
+    #[test]
+    fn citations_are_those_of_the_output_that_counts() {
+        let output = |cited: &[usize]| {
+            let cited = cited.iter().copied().collect();
+            StepResult { output: Some(Map::new()), cited, ..StepResult::default() }
+        };
+        let mut state = RunState::new(json!({}), "prompt");
+        state.take("writer", true, output(&[2]));
+        state.take("other", true, StepResult::default());
+        assert_eq!(state.output("other").unwrap().cited, BTreeSet::from([2]));
+        state.take("plugin", true, output(&[]));
+        assert_eq!(state.output("plugin").unwrap().cited, BTreeSet::new(), "nobody has read what it cites");
+    }
+
+    #[test]
+    fn the_agent_after_a_failure_sees_its_reason() {
+        let mut state = RunState::new(json!({}), "prompt");
+        state.take_failure("a", Reason::ModelUnavailable, "model m of role r: no answer");
+        let error = json!({"reason": "ModelUnavailable", "message": "model m of role r: no answer"});
+        let shown = state.shown(1, &Sources::default());
+        assert_eq!(shown["agents"]["a"], json!({"status": "failed", "result": null, "error": error}));
     }
 
     #[test]

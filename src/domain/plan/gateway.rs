@@ -160,6 +160,9 @@ impl ToolDiscovery {
 pub struct Limits {
     /// Maximum number of calls in flight.
     pub concurrent_calls: u32,
+    /// Maximum number of runs of pipelines in progress.
+    #[serde(default = "default_runs", skip_serializing_if = "are_default_runs")]
+    pub concurrent_runs: u32,
     /// How long to wait for an upstream's answer, in milliseconds.
     pub call_timeout_ms: u32,
     /// Time limit of a call as a whole, in milliseconds. Progress does not extend it.
@@ -198,6 +201,16 @@ fn are_default_streams(most: &u32) -> bool {
     *most == default_streams()
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn are_default_runs(most: &u32) -> bool {
+    *most == default_runs()
+}
+
+/// The default of `concurrent_runs`, for plans that do not have the field too.
+fn default_runs() -> u32 {
+    500
+}
+
 /// The default of `max_streams`, for plans that do not have the field too.
 fn default_streams() -> u32 {
     1000
@@ -207,6 +220,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             concurrent_calls: 1000,
+            concurrent_runs: default_runs(),
             call_timeout_ms: 30_000,
             call_ceiling_ms: 600_000,
             list_timeout_ms: 5000,

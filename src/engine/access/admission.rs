@@ -7,6 +7,7 @@ use crate::domain::plan::{Limits, UpstreamPlan};
 use crate::domain::reason::Reason;
 use crate::domain::rpc::{RETRY_AFTER_MS, RpcError};
 use crate::engine::Engine;
+use crate::engine::access::run_places::RunPlace;
 use crate::engine::plan::snapshot::Snapshot;
 use crate::engine::request::{CallRequest, Caller};
 
@@ -36,8 +37,12 @@ impl Drop for Counted {
     }
 }
 
-/// The counters that an accepted call occupies until it ends.
-pub(crate) type Admitted = Vec<Counted>;
+/// What an accepted call occupies until it ends.
+#[derive(Default)]
+pub(crate) struct Admitted {
+    counted: Vec<Counted>,
+    run: Option<RunPlace>,
+}
 
 /// Why a call is refused at admission: the reason and the message for the client.
 pub(crate) struct AdmissionError {
@@ -71,6 +76,7 @@ fn retry_after_ms(reason: Reason) -> Option<u64> {
         | Reason::UpstreamConcurrentCalls
         | Reason::SessionConcurrentCalls
         | Reason::AddressConcurrentCalls
+        | Reason::ConcurrentRuns
         | Reason::AutoDisabled
         | Reason::Draining => Some(RETRY_AFTER_MS),
         _ => None,
@@ -169,7 +175,7 @@ impl Engine {
             AdmissionError::new(Reason::ConcurrentCalls, message)
         })?;
         let in_session = self.admit_caller(caller, limits, depth, is_call)?;
-        Ok(vec![in_process, in_session])
+        Ok(Admitted { counted: vec![in_process, in_session], run: None })
     }
 
     /// Counts a call against the limits of the session, principal or address of its caller. The limit on calls in
@@ -231,6 +237,24 @@ impl Engine {
         Err(AdmissionError::new(Reason::AutoDisabled, message))
     }
 
+    /// Takes a place for the run, if the accepted call is one of a pipeline, or returns why the call is refused.
+    pub(crate) fn admit_run(
+        &self,
+        admitted: &mut Admitted,
+        limits: &Limits,
+        plan: &UpstreamPlan,
+        request: &CallRequest<'_>,
+    ) -> Result<(), AdmissionError> {
+        if plan.pipeline().is_none() {
+            return Ok(());
+        }
+        let (session, account) = (&request.caller.session, request.reservation.account());
+        let taken = self.state.run_places.take(session, account, limits.concurrent_runs);
+        let refused = |why| AdmissionError::new(Reason::ConcurrentRuns, format!("{why} (limits.concurrentRuns)"));
+        admitted.run = Some(taken.map_err(refused)?);
+        Ok(())
+    }
+
     /// Counts an accepted call against the limit of its upstream, or returns why the call is refused.
     pub(crate) fn admit_upstream(&self, admitted: &mut Admitted, plan: &UpstreamPlan) -> Result<(), AdmissionError> {
         self.check_routing(plan)?;
@@ -240,7 +264,7 @@ impl Engine {
             let message = format!("{limit} calls of upstream {} are in flight, its limit", plan.key.name);
             AdmissionError::new(Reason::UpstreamConcurrentCalls, message)
         })?;
-        admitted.push(counted);
+        admitted.counted.push(counted);
         Ok(())
     }
 }

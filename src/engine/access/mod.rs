@@ -11,6 +11,7 @@ pub(crate) mod principals;
 pub mod refusals;
 mod refused;
 mod replica;
+pub(crate) mod run_places;
 pub mod seal;
 pub mod sealed_id;
 pub(crate) mod session;

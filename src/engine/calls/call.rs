@@ -137,7 +137,7 @@ impl Engine {
         if !self.state.in_routing(&call.plan().key) {
             self.try_again(call.plan()).await;
         }
-        let mut at_upstream = Admitted::new();
+        let mut at_upstream = Admitted::default();
         if let Some(end) = self.end_before_check(&call, &mut at_upstream, recorder) {
             return end;
         }
@@ -163,7 +163,9 @@ impl Engine {
     ) -> Option<CallEnd> {
         let request = call.request;
         recorder.routed(&call.facts.upstream, &call.facts.shown);
-        if let Err(error) = self.admit_upstream(at_upstream, call.plan()) {
+        let limits = &call.snapshot.plan().gateway.limits;
+        let admitted = self.admit_upstream(at_upstream, call.plan());
+        if let Err(error) = admitted.and_then(|()| self.admit_run(at_upstream, limits, call.plan(), request)) {
             return Some(self.not_admitted(&error));
         }
         if let Some(refusal) = call.refusing() {

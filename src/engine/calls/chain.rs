@@ -77,7 +77,7 @@ impl ChainEnd {
     }
 }
 
-/// A client that discards all notifications. Used for executions in the background and for calls that plugins make.
+/// A client that discards all notifications and answers no question. Used for executions in the background.
 pub(crate) struct Nobody;
 
 impl ToClient for Nobody {

@@ -2,15 +2,19 @@
 
 use std::sync::Arc;
 
+use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::chain::{CallContext, Nobody};
+use super::chain::CallContext;
+use super::meta::USER_QUERY;
 use super::recheck::current_identity;
 use crate::domain::budget::{Account, Category, Reservation};
+use crate::domain::identity::Identity;
 use crate::domain::item::ItemKind;
 use crate::domain::limits::Tracker;
 use crate::domain::plugin::{MAX_MESSAGE, Mode};
-use crate::domain::ports::{Answering, Host, LinkedPlugin, PluginProgress};
+use crate::domain::ports::{Answering, Host, LinkedPlugin, PluginProgress, ToClient};
+use crate::domain::question::Question;
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::reason::Reason;
 use crate::domain::rpc::{INVALID_PARAMS, RpcError};
@@ -67,7 +71,11 @@ impl<'a> CallHost<'a> {
         Ok(is_other.then(|| Caller { identity: Arc::clone(identity), ..caller.clone() }))
     }
 
-    async fn call(&self, tool: &str, arguments: Option<&RawValue>) -> Result<Answer, RpcError> {
+    /// Calls a tool.
+    ///
+    /// # Errors
+    /// If the gateway refuses the call, or the answer is too large. An error of the server is an answer.
+    pub(crate) async fn call(&self, tool: &str, arguments: Option<&RawValue>) -> Result<Answer, RpcError> {
         let _counted = self.admit().map_err(|rejection| {
             self.engine.metrics.refused(rejection.reason);
             rejection.to_error()
@@ -76,6 +84,7 @@ impl<'a> CallHost<'a> {
             return Err(RpcError::new(INVALID_PARAMS, "the arguments must be an object that is not too deep"));
         }
         let (facts, latest) = (self.context.facts, self.latest_caller()?);
+        let meta = facts.user_query.as_ref().map(|query| to_raw(&json!({USER_QUERY: query})));
         let request = CallRequest {
             endpoint: Endpoint::All,
             caller: latest.as_ref().unwrap_or(&facts.caller),
@@ -84,11 +93,11 @@ impl<'a> CallHost<'a> {
             kind: ItemKind::Tool,
             name: tool,
             input: arguments,
-            meta: None,
+            meta: meta.as_deref(),
             round: InputRound::default(),
             wants_progress: false,
             log_level: None,
-            client: &Nobody,
+            client: &EnclosingClient(self.context.client),
             reservation: &self.answer_reservation(),
             check_mirrored: None,
             within: Some(Within {
@@ -141,6 +150,22 @@ impl<'a> CallHost<'a> {
             let message = format!("{MAX_CALLS} calls of the plugin are in flight, as many as it may wait for");
             AdmissionError::new(Reason::PluginCalls, message)
         })
+    }
+}
+
+/// The client of the enclosing call, as servers of a call within it reach it: with questions, which pass the chains of both calls.
+/// Progress and log messages are not for it.
+struct EnclosingClient<'a>(&'a dyn ToClient);
+
+impl ToClient for EnclosingClient<'_> {
+    fn progress(&self, _: Box<RawValue>) {}
+
+    fn latest_identity(&self) -> Option<Arc<Identity>> {
+        self.0.latest_identity()
+    }
+
+    fn ask(&self, question: Question) -> Answering<'_> {
+        self.0.ask(question)
     }
 }
 

@@ -9,6 +9,9 @@ use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::section::Place;
 use crate::telemetry::trace_context::{Cause, MEMBERS, members_of};
 
+/// The key with the user's question, which plugins get.
+pub(crate) const USER_QUERY: &str = "hawsepipe.dev/userQuery";
+
 /// The keys of a call's `_meta`, parsed.
 pub(crate) struct CallMeta {
     /// `hawsepipe.dev/trace`: whether the client wants the trace in the result.
@@ -37,7 +40,7 @@ impl CallMeta {
         let onward = object.iter().filter(|(key, _)| !ours(key)).map(|(key, value)| (key.to_owned(), value.to_owned()));
         Self {
             trace: flag("hawsepipe.dev/trace"),
-            user_query: object.get_str("hawsepipe.dev/userQuery"),
+            user_query: object.get_str(USER_QUERY),
             max_tokens: number("hawsepipe.dev/maxTokens").filter(|n| *n > 0),
             section: Place::of_meta(meta).map(|place| place.map(Box::new)),
             onward: onward.collect(),

@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use super::meta::CallMeta;
 use crate::config::access::authorize::CallContent;
 use crate::domain::budget::Account;
+use crate::domain::extensions::TASKS;
 use crate::domain::identity::Identity;
 use crate::domain::item::{Item, ItemKind};
 use crate::domain::method::Method;
@@ -73,18 +74,20 @@ impl<'a> Routed<'a> {
         }
     }
 
-    /// The client that the server may ask: none during a call of a plugin.
+    /// The client that the server serves, and may ask. A call of a plugin has the client of its enclosing call.
     pub(crate) fn client_key(&self) -> ClientKey {
         let Caller { capabilities, session, identity, .. } = self.request.caller;
         let user = if self.plan().exchanges_tokens() { identity.token_key() } else { String::new() };
-        if self.request.within.is_some() {
-            return ClientKey { user, ..ClientKey::default() };
-        }
-        ClientKey { capabilities: capabilities.clone(), session: session.clone(), user }
+        // The plugin waits for the answer, so its call cannot go on as a task.
+        let capabilities = match self.request.within {
+            Some(_) => capabilities.without_extension(TASKS),
+            None => capabilities.clone(),
+        };
+        ClientKey { capabilities, session: session.clone(), user }
     }
 
     /// Whether the client answers questions of this method.
-    pub(super) fn client_answers(&self, method: Method) -> bool {
+    pub(crate) fn client_answers(&self, method: Method) -> bool {
         self.client_key().capabilities.answers(method)
     }
 

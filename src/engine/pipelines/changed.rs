@@ -9,6 +9,7 @@ use crate::config::expr::Expression;
 use crate::config::variables::OF_LOOPS;
 use crate::domain::pipeline::{Customizable, CustomizerResult, PhaseOfPlugin, Step, StepRole};
 use crate::domain::plan::{PhasePluginPlan, PipelinePlan};
+use crate::domain::plugin::Failure;
 use crate::domain::reason::Reason;
 use crate::engine::plan::linked_pipeline::LinkedPipeline;
 
@@ -53,11 +54,7 @@ impl RunContext<'_> {
         let namespace = &self.call.plan().key.namespace;
         let pipeline = Customizable { declared: &self.pipeline.plan, namespace };
         let changed = pipeline.apply(plan, returned).and_then(with_valid_loops);
-        changed.map_err(|message| RunFailure {
-            reason: Reason::InvalidCustomization,
-            message,
-            step: Some(name.clone()),
-        })
+        changed.map_err(|why| RunFailure::of_step(&name, Failure::quoting(Reason::InvalidCustomization, why)))
     }
 }
 
@@ -72,5 +69,15 @@ fn with_valid_loops(plan: PipelinePlan) -> Result<PipelinePlan, String> {
 
 /// Reads the result of a function, which may be null. The message holds no content.
 pub(super) fn parse<T: DeserializeOwned>(json: &str) -> Result<Option<T>, String> {
-    serde_json::from_str(json).map_err(|_| "its result has a member that is missing, or of a wrong type".to_owned())
+    serde_json::from_str(json).map_err(|error| {
+        let text = error.to_string();
+        // The rest of the message has names of the plugin.
+        let rest = text
+            .strip_prefix("unknown field ")
+            .and_then(|rest| rest.rsplit_once(", expected ")?.1.split_once(" at line "));
+        match rest {
+            Some((expected, _)) => format!("its result has an unknown member: expected {expected}"),
+            None => "its result has a member that is missing, or of a wrong type".to_owned(),
+        }
+    })
 }

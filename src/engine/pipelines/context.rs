@@ -1,6 +1,5 @@
 //! What all steps of a run share.
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,6 +14,7 @@ use crate::domain::pipeline::{InvalidSource, NewSource, Sources};
 use crate::domain::plan::PipelinePlan;
 use crate::domain::ports::ToClient;
 use crate::domain::reason::Reason;
+use crate::domain::rpc::{INVALID_PARAMS, RpcError};
 use crate::engine::Engine;
 use crate::engine::calls::chain::CallContext;
 use crate::engine::calls::recheck::{Effect, Sent};
@@ -49,14 +49,14 @@ pub(crate) struct RunUse {
     pub(super) llm_calls: u32,
     pub(super) tokens: TokenUse,
     pub(super) sources: Sources,
-    /// The numbers of the sources that the output cites; empty if it cites none, and so may rest on all.
-    pub(super) cited: BTreeSet<usize>,
     /// The evidence that steps have put there, in their own form.
     pub(super) evidence: Vec<Value>,
     /// What prompt providers say of the prompts of agents.
     pub(super) prompts: Map<String, Value>,
     /// The number of the last progress notification.
     pub(super) progress: u64,
+    /// Whether the run has ended because it reached `maxIterations`.
+    pub(super) is_limited: bool,
 }
 
 /// The arguments of the request `sources`: a source to add, or nothing, to list all.
@@ -70,31 +70,39 @@ impl RunUse {
     ///
     /// # Errors
     /// If it is another request, or what the step adds is not taken.
-    pub(crate) fn answer(&mut self, op: &str, arguments: Option<&RawValue>, now: u64) -> Result<Value, String> {
+    pub(crate) fn answer(&mut self, op: &str, arguments: Option<&RawValue>, now: u64) -> Result<Value, RpcError> {
         let arguments = arguments.map_or("{}", RawValue::get);
         match op {
             "evidence" => self.answer_evidence(arguments),
             "sources" => self.answer_sources(arguments, now),
-            _ => Err(format!("{op:.64} is no request that a step can make")),
+            _ => Err(RpcError::new(INVALID_PARAMS, format!("{op:.64} is no request that a step can make"))),
         }
     }
 
     /// Takes a piece of evidence, or returns all of them.
-    fn answer_evidence(&mut self, arguments: &str) -> Result<Value, String> {
+    fn answer_evidence(&mut self, arguments: &str) -> Result<Value, RpcError> {
         let request: Map<String, Value> = serde_json::from_str(arguments).unwrap_or_default();
         let Some(evidence) = request.get("add") else { return Ok(json!({"evidence": self.evidence})) };
-        if self.evidence.len() >= MAX_EVIDENCE || evidence.to_string().len() > MAX_EVIDENCE_SIZE {
-            return Err(format!("the run has {MAX_EVIDENCE} pieces of evidence, or this one more than 16 KiB"));
+        let size = evidence.to_string().len();
+        if size > MAX_EVIDENCE_SIZE {
+            let message = format!("evidence: the piece has {size} bytes, {MAX_EVIDENCE_SIZE} are allowed");
+            return Err(RpcError::refused(Reason::TooLarge, message));
+        }
+        if self.evidence.len() >= MAX_EVIDENCE {
+            let message = format!("evidence: the run has {MAX_EVIDENCE} pieces, as many as it may");
+            return Err(RpcError::refused(Reason::BudgetExhausted, message));
         }
         self.evidence.push(evidence.clone());
         Ok(json!({"id": self.evidence.len().to_string()}))
     }
 
-    fn answer_sources(&mut self, arguments: &str, now: u64) -> Result<Value, String> {
-        let request: SourcesRequest =
-            serde_json::from_str(arguments).map_err(|_| "the source is not valid: give {url, title}".to_owned())?;
+    fn answer_sources(&mut self, arguments: &str, now: u64) -> Result<Value, RpcError> {
+        let invalid = |why: String| RpcError::refused(Reason::InvalidSource, why);
+        let request: SourcesRequest = serde_json::from_str(arguments).map_err(|_| {
+            invalid("the source is not valid: give {url, title, sourceType, sourceMetadata}".to_owned())
+        })?;
         match request.add {
-            Some(source) => Ok(json!({"id": self.add_source(source, now).map_err(|error| error.to_string())?})),
+            Some(source) => Ok(json!({"id": self.add_source(source, now).map_err(|why| invalid(why.to_string()))?})),
             None => Ok(json!({"sources": self.sources.all()})),
         }
     }

@@ -1,22 +1,20 @@
 //! The requests that a step of a run can make: calls of the tools that the pipeline includes, and reports of sources.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use super::context::RunContext;
 use crate::domain::budget::Account;
+use crate::domain::item::ItemKind;
 use crate::domain::limits::Tracker;
-use crate::domain::method::Method;
 use crate::domain::model::ModelFailure;
 use crate::domain::pipeline::{NewSource, SOURCES};
-use crate::domain::plugin::MAX_MESSAGE;
+use crate::domain::plugin::{Failure, MAX_MESSAGE};
 use crate::domain::ports::{Answering, Host, PluginProgress};
-use crate::domain::question::Question;
 use crate::domain::raw::to_raw;
 use crate::domain::reason::Reason;
 use crate::domain::rpc::{INVALID_PARAMS, RpcError};
@@ -31,27 +29,51 @@ const MAX_MODEL_CALLS: usize = 4;
 /// The maximum number of calls of models that one step can have in flight or wait for.
 const MAX_MODEL_REQUESTS: u32 = 100;
 
+/// The number of refusals of a step that are remembered.
+const MAX_REFUSED: usize = 32;
+
 /// Answers the requests of one step.
 pub(super) struct StepHost<'a> {
-    run: &'a RunContext<'a>,
+    pub(super) run: &'a RunContext<'a>,
     step: &'a str,
     /// The name of the plugin that the step runs.
     plugin: &'a str,
     /// Calls tools as the caller of the pipeline.
-    calls: CallHost<'a>,
+    pub(super) calls: CallHost<'a>,
     tool_slots: Semaphore,
     model_slots: Semaphore,
     /// The calls of models that are in flight or wait.
     models: Arc<Tracker>,
+    /// The refusals that the step got last.
+    refused: Mutex<VecDeque<Failure>>,
 }
 
-/// The arguments of the request `ask`.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct AskRequest {
-    message: String,
-    schema: Value,
-    timeout_ms: Option<u64>,
+/// A request that is not carried out: the error for the step.
+pub(super) struct Refusal {
+    pub(super) error: RpcError,
+    /// Whether its message can have words of plugins, tools, models or users.
+    pub(super) quotes: bool,
+}
+
+impl Refusal {
+    pub(super) fn new(reason: Reason, message: impl Into<String>) -> Self {
+        RpcError::refused(reason, message).into()
+    }
+
+    pub(super) fn quoting(reason: Reason, message: impl Into<String>) -> Self {
+        Self { quotes: true, ..Self::new(reason, message) }
+    }
+}
+
+impl From<RpcError> for Refusal {
+    fn from(error: RpcError) -> Self {
+        Self { error, quotes: false }
+    }
+}
+
+/// Returns the reason of an error of the gateway.
+fn reason_of(error: &RpcError) -> Option<Reason> {
+    Reason::named(error.data.as_ref()?["reason"].as_str()?)
 }
 
 impl RunContext<'_> {
@@ -100,24 +122,41 @@ impl<'a> StepHost<'a> {
     pub(super) fn new(run: &'a RunContext<'a>, step: &'a str, plugin: &'a str, max_input: u64) -> Self {
         let calls = CallHost::of_step(run.engine, run.call_context(), max_input);
         let (tool_slots, model_slots) = (Semaphore::new(MAX_TOOL_CALLS), Semaphore::new(MAX_MODEL_CALLS));
-        Self { run, step, plugin, calls, tool_slots, model_slots, models: Arc::default() }
+        let (models, refused) = (Arc::default(), Mutex::default());
+        Self { run, step, plugin, calls, tool_slots, model_slots, models, refused }
+    }
+
+    /// Returns the answer to a request, and remembers a refusal.
+    fn answered(&self, answered: Result<Answer, Refusal>) -> Answer {
+        answered.unwrap_or_else(|Refusal { error, quotes }| {
+            if let Some(reason) = reason_of(&error) {
+                let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+                refused.truncate(MAX_REFUSED - 1);
+                refused.push_front(Failure { quotes, ..Failure::new(reason, error.message.clone()) });
+            }
+            Answer::Error(to_raw(&error))
+        })
     }
 
     /// Calls a tool, if the step may. The budget of the run limits how many calls wait.
     pub(super) async fn call(&self, tool: &str, arguments: Option<&RawValue>) -> Answer {
-        if let Err(error) = self.run.admit(tool) {
-            return Answer::Error(to_raw(&error));
-        }
+        self.answered(self.try_call(tool, arguments).await.map_err(|mut refusal| {
+            // A name that is none of a tool can be content.
+            refusal.quotes |= self.run.engine.snapshot().routes.public(ItemKind::Tool, tool).is_none();
+            refusal
+        }))
+    }
+
+    async fn try_call(&self, tool: &str, arguments: Option<&RawValue>) -> Result<Answer, Refusal> {
+        self.run.admit(tool)?;
         let _slot = self.tool_slots.acquire().await;
-        if let Err((reason, message)) = self.run.check_in_force(Some(tool)) {
-            return Answer::Error(to_raw(&RpcError::refused(reason, message)));
-        }
+        self.run.check_in_force(Some(tool)).map_err(|(reason, message)| Refusal::new(reason, message))?;
         self.run.report(&format!("{}: {tool}", self.step));
-        let answer = self.calls.call_tool(tool, arguments).await;
+        let answer = self.calls.call(tool, arguments).await?;
         if let Answer::Result(result) = &answer {
             self.take_sources(result);
         }
-        answer
+        Ok(answer)
     }
 
     /// Takes what a result names as sources of the run: the sources in its `_meta`, and resources that it links to or
@@ -129,15 +168,15 @@ impl<'a> StepHost<'a> {
         }
         let Ok(result) = serde_json::from_str::<Value>(result.get()) else { return };
         for source in sources_of(&result) {
-            let _ = self.run.add_source(source);
+            let _ = self.run.add_source(source.of_server());
         }
     }
 
     /// Calls a model.
-    async fn complete(&self, arguments: Option<&RawValue>) -> Result<Answer, RpcError> {
+    async fn complete(&self, arguments: Option<&RawValue>) -> Result<Answer, Refusal> {
         let _counted = Counted::enter(&self.models, Some(MAX_MODEL_REQUESTS), None).map_err(|_| {
             let message = format!("{MAX_MODEL_REQUESTS} calls of models wait, as many as a step may wait for");
-            RpcError::refused(Reason::PluginCalls, message)
+            Refusal::new(Reason::PluginCalls, message)
         })?;
         let _slot = self.model_slots.acquire().await;
         let wanted = serde_json::from_str(arguments.map_or("{}", RawValue::get)).map_err(|_| {
@@ -145,29 +184,15 @@ impl<'a> StepHost<'a> {
             RpcError::new(INVALID_PARAMS, format!("the request is not valid: give a role and {members}"))
         })?;
         let completed = self.run.complete(self.step, Some(self.plugin), wanted).await;
-        let completed = completed.map_err(|ModelFailure { reason, message }| RpcError::refused(reason, message))?;
+        let completed = completed.map_err(|ModelFailure { reason, message }| {
+            // The role and the schema are the plugin's.
+            let quotes = [Reason::ModelRoleNotFound, Reason::InvalidSchema].contains(&reason);
+            Refusal { quotes, ..Refusal::new(reason, message) }
+        })?;
         let mut answer = json!(completed.answer);
         answer["json"] = completed.json.unwrap_or_default();
         answer["llmCallsUsed"] = json!(self.run.used.lock().llm_calls);
-        self.calls.fitting(Answer::Result(to_raw(&answer)))
-    }
-
-    /// Asks the user of the client (MCP: elicitation), as a server can during its call.
-    async fn ask(&self, arguments: Option<&RawValue>) -> Result<Answer, RpcError> {
-        let request: Option<AskRequest> = serde_json::from_str(arguments.map_or("{}", RawValue::get)).ok();
-        let Some(AskRequest { message, schema, timeout_ms }) = request else {
-            return Err(RpcError::new(INVALID_PARAMS, "the question is not valid: give {message, schema, timeoutMs}"));
-        };
-        let params = to_raw(&json!({"message": message, "requestedSchema": schema}));
-        let asked = self.run.client.ask(Question { method: Method::Elicit, params: Some(params) });
-        let limit = timeout_ms.map_or_else(|| self.run.remaining(), Duration::from_millis);
-        let Ok(answer) = tokio::time::timeout(limit, asked).await else {
-            return Ok(Answer::Result(to_raw(&json!({"action": "cancel"}))));
-        };
-        let Answer::Error(error) = &answer else { return self.calls.fitting(answer) };
-        let error: Value = serde_json::from_str(error.get()).unwrap_or_default();
-        let why = error["message"].as_str().unwrap_or("the client gave no answer");
-        Err(RpcError::refused(Reason::CannotAsk, format!("the user was not asked: {why:.512}")))
+        Ok(self.calls.fitting(Answer::Result(to_raw(&answer)))?)
     }
 }
 
@@ -205,17 +230,22 @@ impl Host for StepHost<'_> {
     }
 
     fn callback<'a>(&'a self, op: &'a str, arguments: Option<&'a RawValue>) -> Answering<'a> {
-        let refused = |error| Answer::Error(to_raw(&error));
-        let answered = match op {
-            "llm" => return Box::pin(async move { self.complete(arguments).await.unwrap_or_else(refused) }),
-            "ask" => return Box::pin(async move { self.ask(arguments).await.unwrap_or_else(refused) }),
-            _ => self.run.used.lock().answer(op, arguments, self.run.engine.clock.unix_millis()),
-        };
-        let answer = answered.map_or_else(
-            |why| Answer::Error(to_raw(&RpcError::new(INVALID_PARAMS, why))),
-            |value| Answer::Result(to_raw(&value)),
-        );
-        Box::pin(std::future::ready(answer))
+        match op {
+            "llm" => Box::pin(async move { self.answered(self.complete(arguments).await) }),
+            "ask" => Box::pin(async move { self.answered(self.ask(arguments).await) }),
+            _ => {
+                let answered = self.run.used.lock().answer(op, arguments, self.run.engine.clock.unix_millis());
+                // The scheme of a URL is the plugin's.
+                let refused = |error| Refusal { error, quotes: true };
+                let answered = answered.map(|value| Answer::Result(to_raw(&value))).map_err(refused);
+                Box::pin(std::future::ready(self.answered(answered)))
+            }
+        }
+    }
+
+    fn refusal(&self, reason: &str, message: &str) -> Option<Failure> {
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.iter().find(|known| known.reason.as_str() == reason && known.message == message).cloned()
     }
 
     fn account(&self) -> Option<Arc<Account>> {

@@ -3,6 +3,7 @@
 
 mod agents;
 mod arguments;
+mod asked;
 mod changed;
 mod completion;
 mod context;
@@ -18,12 +19,14 @@ mod run;
 pub(crate) mod runs;
 mod server;
 mod shape;
+mod shown_run;
 mod step;
 mod tasks;
 
 pub(crate) use context::{RunUse, research_type};
 pub(in crate::engine) use loops::{applying, customized};
-pub use runs::{MAX_KEPT, Run, RunStatus, RunTable};
+pub use runs::{AnswerError, MAX_KEPT, RunTable};
 pub(in crate::engine) use server::probed;
 pub(crate) use shape::check_result;
+pub use shown_run::{Run, RunStatus};
 pub use tasks::RunTool;

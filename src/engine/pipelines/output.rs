@@ -1,12 +1,13 @@
 //! The answer of a run.
 
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::context::RunUse;
-use super::runs::RunStatus;
-use crate::domain::pipeline::{RUN, SOURCES, Sources};
+use super::runs::Fault;
+use super::shown_run::RunStatus;
+use crate::domain::pipeline::{RUN, RunOutput, SOURCES, Sources};
 use crate::domain::plan::PipelinePlan;
+use crate::domain::plugin::Failure;
 use crate::domain::raw::to_raw;
 use crate::domain::reason::Reason;
 use crate::domain::schema::without_value;
@@ -20,6 +21,8 @@ const MAX_OUTPUT: usize = 1 << 20;
 pub(super) struct RunFailure {
     pub(super) reason: Reason,
     pub(super) message: String,
+    /// Whether the message can have words of plugins, tools, models or users.
+    pub(super) quotes: bool,
     /// The step that failed; `None` if none did.
     pub(super) step: Option<String>,
 }
@@ -27,7 +30,17 @@ pub(super) struct RunFailure {
 impl RunFailure {
     /// A failure that is of no step.
     pub(super) fn new(reason: Reason, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into(), step: None }
+        Self { reason, message: message.into(), quotes: false, step: None }
+    }
+
+    /// The failure of a step.
+    pub(super) fn of_step(step: &str, Failure { reason, message, text, quotes }: Failure) -> Self {
+        Self { reason, message: text.unwrap_or(message), quotes, step: Some(step.to_owned()) }
+    }
+
+    /// Returns what the admin API shows of the failure.
+    pub(super) fn fault(&self) -> Fault {
+        Fault { reason: self.reason, message: (!self.quotes).then(|| self.message.clone()) }
     }
 }
 
@@ -37,12 +50,12 @@ impl RunFailure {
 /// If it does not fit the schema, or is too large.
 pub(super) fn completed(
     pipeline: &LinkedPipeline,
-    mut output: Map<String, Value>,
-    used: &RunUse,
+    RunOutput { members: mut output, cited }: RunOutput,
+    sources: &Sources,
     facts: &mut Value,
 ) -> Result<Value, RunFailure> {
-    let sources = used.sources.all().iter().enumerate();
-    let sources = sources.filter(|(index, _)| used.cited.is_empty() || used.cited.contains(&(index + 1)));
+    let sources = sources.all().iter().enumerate();
+    let sources = sources.filter(|(index, _)| cited.is_empty() || cited.contains(&(index + 1)));
     let sources: Vec<_> = sources.map(|(_, source)| source).collect();
     if pipeline.output.is_some() || !sources.is_empty() || output.contains_key("sources") {
         output.insert("sources".to_owned(), json!(sources));
@@ -59,7 +72,7 @@ pub(super) fn completed(
             let place = if path.is_empty() { "the output" } else { &path };
             let fault = format!("{place}: {}", without_value(&error));
             if pipeline.plan.synthesizer.is_strict {
-                return Err(RunFailure::new(Reason::OutputInvalid, fault));
+                return Err(RunFailure { quotes: true, ..RunFailure::new(Reason::OutputInvalid, fault) });
             }
             facts["validation"] = json!({"valid": false, "errors": [fault]});
             Ok(output)
@@ -107,7 +120,7 @@ fn text(plan: &PipelinePlan, output: &Value) -> String {
 /// Returns the tool result of a run that failed. It has no structured content, which would have to fit the output schema of
 /// the tool.
 pub(super) fn failure(failure: &RunFailure, mut facts: Value) -> Box<RawValue> {
-    let RunFailure { reason, message, step } = failure;
+    let RunFailure { reason, message, step, .. } = failure;
     facts["status"] = json!(RunStatus::Failed.as_str());
     facts["error"] = json!({"code": reason, "message": message, "step": step});
     let text = match step {

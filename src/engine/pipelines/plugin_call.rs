@@ -32,23 +32,33 @@ pub(super) struct PluginCall<'a> {
     pub(super) timeout: Duration,
 }
 
+/// Why the result of a function is not taken.
+pub(super) struct Unfit(pub(super) Failure);
+
+impl From<String> for Unfit {
+    /// The result has another shape.
+    fn from(why: String) -> Self {
+        Self(Failure::new(Reason::InvalidOutput, why))
+    }
+}
+
 impl PluginCall<'_> {
     /// Calls a function, reads its result and records the execution.
     ///
     /// # Errors
     /// If the plugin throws, takes too long or returns a value of another shape.
-    pub(super) async fn run<T>(
+    pub(super) async fn run<T, E: Into<Unfit>>(
         &self,
         function: &'static str,
         arguments: Vec<Value>,
         host: &dyn Host,
-        parse: fn(&str) -> Result<T, String>,
+        parse: fn(&str) -> Result<T, E>,
     ) -> Result<T, Failure> {
         let input = Value::Array(arguments).to_string();
         let started_at = self.engine.clock.unix_millis();
         let ran = self.execute(function, &input, host).await;
         let read = match &ran.output {
-            Ok(output) => parse(&output.text).map_err(|why| Failure::new(Reason::InvalidOutput, why)),
+            Ok(output) => parse(&output.text).map_err(|why| why.into().0),
             Err(failure) => Err(failure.clone()),
         };
         self.write_down(&ran, read.as_ref().err(), (started_at, input.len()));

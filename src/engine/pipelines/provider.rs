@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::arguments::read_arguments;
-use super::plugin_call::PluginCall;
+use super::plugin_call::{PluginCall, Unfit};
 use crate::domain::item::{Item, ItemKind, Listed};
 use crate::domain::method::Method;
 use crate::domain::pipeline::{NewSource, SOURCES, Sources};
@@ -229,13 +229,15 @@ pub(super) fn faults(json: &str) -> Result<Vec<String>, String> {
 }
 
 /// Reads the result of `execute`, and returns that of the tool.
-pub(super) fn result(json: &str) -> Result<Box<RawValue>, String> {
+pub(super) fn result(json: &str) -> Result<Box<RawValue>, Unfit> {
     let shape = "its result is no object {content, success, error, sources, data}";
     let ToolResult { content, success, error, sources: found, data } =
         serde_json::from_str(json).map_err(|_| shape.to_owned())?;
     let mut sources = Sources::default();
-    for source in found.into_iter().flatten() {
-        sources.add(source).map_err(|why| format!("its `sources`: {why}"))?;
+    for (index, source) in found.into_iter().flatten().enumerate() {
+        let invalid =
+            |why| Failure::quoting(Reason::InvalidSource, format!("its `sources[{index}]` is not valid: {why}"));
+        sources.add(source).map_err(|why| Unfit(invalid(why)))?;
     }
     let text = content.filter(|content| !content.is_empty()).or(error).unwrap_or_default();
     let mut blocks = vec![json!({"type": "text", "text": text})];

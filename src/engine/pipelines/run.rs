@@ -10,8 +10,9 @@ use super::arguments::read_arguments;
 use super::context::{RunContext, SharedUse};
 use super::loops::{counts, customized, holds};
 use super::output::{RunFailure, answer, completed, failure};
-use super::runs::{Run, RunEntry, RunStatus, RunTable};
-use crate::domain::pipeline::{PipelineMachine, RunState, Step, StepResult, StepRole};
+use super::runs::{Fault, RunEntry, RunTable};
+use super::shown_run::{Run, RunStatus};
+use crate::domain::pipeline::{PipelineMachine, RunOutput, RunState, Step, StepResult, StepRole};
 use crate::domain::plan::{AgentKind, AgentPlan};
 use crate::domain::plugin::Failure;
 use crate::domain::ports::ToClient;
@@ -62,7 +63,9 @@ impl Engine {
         };
         let (mut steps, mut ending) = (Vec::new(), Ending::of(&run));
         let changed = match refusal {
-            Some(Failure { reason, message, .. }) => Err(RunFailure::new(reason, message)),
+            Some(Failure { reason, message, text, quotes }) => {
+                Err(RunFailure { quotes, ..RunFailure::new(reason, text.unwrap_or(message)) })
+            }
             None if size as u64 > pipeline.plan.budgets.max_input => Err(run.too_large(size)),
             None => run.within_limit(run.changed()).await,
         };
@@ -77,7 +80,7 @@ impl Engine {
         let mut facts = run.facts(&steps);
         run.note_use();
         let used = run.used.lock();
-        let ended = ended.and_then(|output| completed(run.pipeline, output, &used, &mut facts));
+        let ended = ended.and_then(|output| completed(run.pipeline, output, &used.sources, &mut facts));
         ending.set(ended.as_ref().err());
         match ended {
             Ok(output) => answer(run.plan, &output, &used.sources, facts),
@@ -108,7 +111,9 @@ impl Engine {
             tokens_in: 0,
             tokens_out: 0,
             sources: 0,
+            limited: false,
             reason: None,
+            message: None,
             question: None,
         });
         self.state.runs.add(Arc::clone(&entry));
@@ -122,7 +127,7 @@ struct Ending<'a> {
     entry: Arc<RunEntry>,
     upstream: &'a str,
     started: Instant,
-    outcome: (RunStatus, Option<Reason>),
+    outcome: (RunStatus, Option<Fault>),
 }
 
 impl<'a> Ending<'a> {
@@ -140,15 +145,16 @@ impl<'a> Ending<'a> {
     fn set(&mut self, failure: Option<&RunFailure>) {
         self.outcome = match failure {
             None => (RunStatus::Completed, None),
-            Some(failure) => (RunStatus::Failed, Some(failure.reason)),
+            Some(failure) => (RunStatus::Failed, Some(failure.fault())),
         };
     }
 }
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
-        let (status, reason) = self.outcome;
-        self.entry.end(status, reason, self.engine.clock.unix_millis());
+        let (status, fault) = (self.outcome.0, self.outcome.1.take());
+        let reason = fault.as_ref().map(|fault| fault.reason);
+        self.entry.end(status, fault, self.engine.clock.unix_millis());
         self.engine.metrics.pipelines.run_ended(self.upstream, status.as_str(), reason, self.started.elapsed());
     }
 }
@@ -160,7 +166,7 @@ fn noted(step: &str, result: &Result<StepResult, RunFailure>) -> Value {
 
 impl RunContext<'_> {
     /// Runs steps until the run is over, and returns its output. `steps` gets the name and the status of each.
-    async fn run_steps(&self, steps: &mut Vec<Value>) -> Result<serde_json::Map<String, Value>, RunFailure> {
+    async fn run_steps(&self, steps: &mut Vec<Value>) -> Result<RunOutput, RunFailure> {
         self.read_prompts().await;
         let plan = self.plan;
         let mut machine = PipelineMachine::new(plan);
@@ -186,9 +192,13 @@ impl RunContext<'_> {
                     last_agent = if is_agent { step.name } else { last_agent };
                 }
                 Err(why) if !goes_on || [Reason::Withdrawn, Reason::Stopped].contains(&why.reason) => return Err(why),
-                Err(_) if is_agent => state.take_failure(step.name),
+                Err(why) if is_agent => state.take_failure(step.name, why.reason, &why.message),
                 Err(_) => {}
             }
+        }
+        if machine.is_limited() {
+            self.used.lock().is_limited = true;
+            self.entry.limit();
         }
         self.write_at_last(&mut state, machine.iterations(), steps).await?;
         state.output(last_agent).ok_or_else(|| {
@@ -203,6 +213,7 @@ impl RunContext<'_> {
         json!({
             "id": self.call.facts.request_id,
             "status": RunStatus::Completed.as_str(),
+            "limited": used.is_limited,
             "steps": steps,
             "toolCalls": used.tool_calls,
             "llmCalls": used.llm_calls,
@@ -219,14 +230,14 @@ impl RunContext<'_> {
         let (pipeline, took) = (&self.call.facts.upstream, started.elapsed());
         self.engine.metrics.pipelines.step_ended(pipeline, step.name, result.is_ok(), took);
         self.note_use();
-        self.entry.end_step(result.as_ref().err().map(|why| why.reason), self.engine.clock.unix_millis());
+        self.entry.end_step(result.as_ref().err().map(RunFailure::fault), self.engine.clock.unix_millis());
         result
     }
 
     /// Returns why the run does not go on with a step.
     fn withdrawn(&self, step: &str) -> Option<RunFailure> {
         let (reason, message) = self.check_in_force(None).err()?;
-        Some(RunFailure { reason, message, step: Some(step.to_owned()) })
+        Some(RunFailure::of_step(step, Failure::new(reason, message)))
     }
 
     async fn run_one(&self, step: Step<'_>, state: &Value) -> Result<StepResult, RunFailure> {
@@ -274,9 +285,9 @@ impl RunContext<'_> {
     /// Takes the sources out of the result of a step. A step fails if one of them is not valid.
     fn take_sources(&self, step: &str, mut result: StepResult) -> Result<StepResult, RunFailure> {
         for (index, source) in std::mem::take(&mut result.sources).into_iter().enumerate() {
-            self.add_source(source).map_err(|why| RunFailure {
-                step: Some(step.to_owned()),
-                ..RunFailure::new(Reason::InvalidOutput, format!("its `sources[{index}]` is not valid: {why}"))
+            self.add_source(source).map_err(|why| {
+                let message = format!("its `sources[{index}]` is not valid: {why}");
+                RunFailure::of_step(step, Failure::quoting(Reason::InvalidSource, message))
             })?;
         }
         Ok(result)

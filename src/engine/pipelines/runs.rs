@@ -1,16 +1,17 @@
-//! The runs of pipelines that are in progress, and those that ended last. They hold nothing that tools and models have said,
-//! but for a question while it waits for its answer.
+//! The runs of pipelines that are in progress, and those that ended last. They hold nothing that plugins, tools and models have
+//! said, but for a question while it waits for its answer.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use schemars::JsonSchema;
-use serde::Serialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
-use crate::domain::identity::User;
+use super::shown_run::{Run, RunStatus, RunStep};
+use crate::domain::method::Method;
 use crate::domain::model::TokenUse;
+use crate::domain::pipeline::Form;
 use crate::domain::question::Question;
 use crate::domain::raw::to_raw;
 use crate::domain::reason::Reason;
@@ -21,98 +22,25 @@ pub const MAX_KEPT: usize = 500;
 /// The maximum number of steps that are kept of a run, the newest ones.
 const MAX_STEPS: usize = 256;
 
-/// The state of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum RunStatus {
-    /// A step runs.
-    Working,
-    /// A step waits for the answer of a user.
-    InputRequired,
-    /// The run has ended with an output.
-    Completed,
-    /// The run has ended without an output.
-    Failed,
-    /// The call was cancelled.
-    Cancelled,
+/// Why an answer to a question of a run is not taken.
+#[derive(Debug, PartialEq, Eq)]
+pub enum AnswerError {
+    /// The run waits for none.
+    NoQuestion,
+    /// It does not fit the question, which goes on waiting. The text says why.
+    Invalid(String),
 }
 
-impl RunStatus {
-    /// Returns the name of the state, as the admin API has it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Working => "working",
-            Self::InputRequired => "input_required",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-        }
-    }
-}
-
-/// A run of a pipeline. Times are Unix milliseconds.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Run {
-    /// The id of the run, which is that of its call.
-    pub id: String,
-    /// The pipeline, as `namespace/name`.
-    pub pipeline: String,
-    /// The state of the run.
-    pub status: RunStatus,
-    /// The subject of the client that called the pipeline.
-    pub principal: String,
-    /// What tells the client apart from others with the same subject.
-    pub user: User,
-    /// The session of the client; empty if it has none.
-    pub session: String,
-    /// When the run began.
-    pub started_at: u64,
-    /// When it ended; absent while it runs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ended_at: Option<u64>,
-    /// The steps that have begun, in their order. Of a longer run, the last 256.
-    pub steps: Vec<RunStep>,
-    /// How many tools the steps have called.
-    pub tool_calls: u32,
-    /// How many requests of models the steps have made.
-    pub llm_calls: u32,
-    /// The tokens of the requests.
-    pub tokens_in: u64,
-    /// The tokens of the answers.
-    pub tokens_out: u64,
-    /// How many sources the run has found.
-    pub sources: usize,
-    /// Why the run has failed; absent if it has not.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<Reason>,
-    /// The parameters of the question that waits for an answer, as the client gets them; absent if there is none, and in lists.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
-    pub question: Option<Box<RawValue>>,
-}
-
-/// A step of a run: an agent, or a phase.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct RunStep {
-    /// The name of the agent or of the phase.
-    pub name: String,
-    /// When the step began.
-    pub started_at: u64,
-    /// When it ended; absent while it runs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ended_at: Option<u64>,
-    /// Why it has failed; absent if it has not.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<Reason>,
+/// Why a run or a step has failed.
+pub(super) struct Fault {
+    pub(super) reason: Reason,
+    /// `None` if it can quote content.
+    pub(super) message: Option<String>,
 }
 
 /// A run while it is in progress, and afterwards.
-#[derive(Debug)]
 pub(crate) struct RunEntry(Mutex<RunState>);
 
-#[derive(Debug)]
 struct RunState {
     run: Run,
     /// The questions that wait, oldest first.
@@ -121,10 +49,11 @@ struct RunState {
     asked: u64,
 }
 
-#[derive(Debug)]
 struct WaitingQuestion {
     number: u64,
     params: Box<RawValue>,
+    /// What an answer must fit; `None` if a server asks by a schema of another kind.
+    form: Option<Form>,
     answer: oneshot::Sender<Box<RawValue>>,
 }
 
@@ -150,13 +79,15 @@ impl RunEntry {
         if steps.len() >= MAX_STEPS {
             steps.remove(0);
         }
-        steps.push(RunStep { name: name.to_owned(), started_at: now, ended_at: None, reason: None });
+        let name = name.to_owned();
+        steps.push(RunStep { name, started_at: now, ended_at: None, reason: None, message: None });
     }
 
     /// Ends the step that began last.
-    pub(super) fn end_step(&self, reason: Option<Reason>, now: u64) {
+    pub(super) fn end_step(&self, fault: Option<Fault>, now: u64) {
         if let Some(step) = self.state().run.steps.last_mut() {
-            (step.ended_at, step.reason) = (Some(now), reason);
+            step.ended_at = Some(now);
+            (step.reason, step.message) = split(fault);
         }
     }
 
@@ -167,41 +98,54 @@ impl RunEntry {
         (run.tokens_in, run.tokens_out) = (tokens.prompt_tokens, tokens.completion_tokens);
     }
 
+    /// Notes that the run ends because it reached `maxIterations`.
+    pub(super) fn limit(&self) {
+        self.state().run.limited = true;
+    }
+
     /// Ends the run. If it has ended before, it stays as it is.
-    pub(super) fn end(&self, status: RunStatus, reason: Option<Reason>, now: u64) {
+    pub(super) fn end(&self, status: RunStatus, fault: Option<Fault>, now: u64) {
         let mut state = self.state();
         state.waiting.clear();
         let run = &mut state.run;
         if run.ended_at.is_none() {
-            (run.status, run.reason, run.ended_at, run.question) = (status, reason, Some(now), None);
+            (run.status, run.ended_at, run.question) = (status, Some(now), None);
+            (run.reason, run.message) = split(fault);
         }
     }
 
     /// Adds a question. Returns its number, and what gets the answer of [`Self::answer`].
     fn ask(&self, params: Box<RawValue>) -> (u64, oneshot::Receiver<Box<RawValue>>) {
         let (answer, answered) = oneshot::channel();
+        let read: Value = serde_json::from_str(params.get()).unwrap_or_default();
+        let form = read.get("requestedSchema").and_then(|schema| Form::parse(schema).ok());
         let mut state = self.state();
         state.asked += 1;
         let number = state.asked;
-        state.waiting.push(WaitingQuestion { number, params, answer });
+        state.waiting.push(WaitingQuestion { number, params, form, answer });
         state.show_question();
         (number, answered)
     }
 
-    /// Answers the oldest question that waits. Returns whether there is one.
-    fn answer(&self, answer: Box<RawValue>) -> bool {
+    /// Answers the oldest question that waits.
+    fn answer(&self, answer: Box<RawValue>) -> Result<(), AnswerError> {
         let mut state = self.state();
-        if state.waiting.is_empty() {
-            return false;
+        let oldest = state.waiting.first().ok_or(AnswerError::NoQuestion)?;
+        if let Some(form) = &oldest.form {
+            form.read(&answer).map_err(AnswerError::Invalid)?;
         }
         let oldest = state.waiting.remove(0);
         state.show_question();
-        oldest.answer.send(answer).is_ok()
+        oldest.answer.send(answer).map_err(|_| AnswerError::NoQuestion)
     }
 
     fn state(&self) -> MutexGuard<'_, RunState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn split(fault: Option<Fault>) -> (Option<Reason>, Option<String>) {
+    fault.map_or((None, None), |Fault { reason, message }| (Some(reason), message))
 }
 
 /// A question that waits, until this is dropped.
@@ -231,9 +175,12 @@ impl RunTable {
         self.entry(id).map(|entry| entry.state().run.clone())
     }
 
-    /// Answers the oldest question for which this run waits. Returns false if it waits for none.
-    pub fn answer(&self, id: &str, answer: Box<RawValue>) -> bool {
-        self.entry(id).is_some_and(|entry| entry.answer(answer))
+    /// Answers the oldest question for which this run waits.
+    ///
+    /// # Errors
+    /// If it waits for none, or the answer does not fit.
+    pub fn answer(&self, id: &str, answer: Box<RawValue>) -> Result<(), AnswerError> {
+        self.entry(id).ok_or(AnswerError::NoQuestion)?.answer(answer)
     }
 
     /// Adds a run. If there are too many, the oldest one that has ended is removed.
@@ -254,7 +201,9 @@ impl RunTable {
         question: &Question,
         client: impl Future<Output = Answer>,
     ) -> Answer {
-        let Some(entry) = self.entry(call) else { return client.await };
+        // The admin API answers no requests of another kind.
+        let entry = self.entry(call).filter(|_| question.method == Method::Elicit);
+        let Some(entry) = entry else { return client.await };
         let params = question.params.clone().unwrap_or_else(|| to_raw(&serde_json::json!({})));
         let (number, mut answered) = entry.ask(params);
         let _waiting = Waiting(&entry, number);
@@ -276,7 +225,10 @@ impl RunTable {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::domain::identity::User;
 
     fn run(id: usize) -> Run {
         Run {
@@ -294,7 +246,9 @@ mod tests {
             tokens_in: 0,
             tokens_out: 0,
             sources: 0,
+            limited: false,
             reason: None,
+            message: None,
             question: None,
         }
     }
@@ -313,7 +267,7 @@ mod tests {
         let (third, _third_answer) = entry.ask(text("c"));
         let waiting = [first, second, third].map(|number| Waiting(&entry, number));
         assert_eq!(shown(), waits("a"));
-        assert!(entry.answer(text("to a")) && first_answer.try_recv().is_ok());
+        assert!(entry.answer(text("to a")).is_ok() && first_answer.try_recv().is_ok());
         assert_eq!(shown(), waits("b"));
         let [first, second, third] = waiting;
         drop(first);
@@ -323,7 +277,21 @@ mod tests {
         assert!(second_answer.try_recv().is_err());
         drop(third);
         assert_eq!(shown(), (RunStatus::Working, None));
-        assert!(!entry.answer(text("to nobody")));
+        assert_eq!(entry.answer(text("to nobody")), Err(AnswerError::NoQuestion));
+    }
+
+    #[test]
+    fn a_question_goes_on_waiting_after_an_answer_that_does_not_fit() {
+        let entry = RunEntry::new(run(1));
+        let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
+        let (_, mut answered) = entry.ask(to_raw(&json!({"message": "m", "requestedSchema": schema})));
+        let answer = |content: Value| entry.answer(to_raw(&json!({"action": "accept", "content": content})));
+        for content in [json!({"n": "1"}), json!({"m": 1}), json!(1)] {
+            assert!(matches!(answer(content), Err(AnswerError::Invalid(_))));
+        }
+        assert!(answered.try_recv().is_err());
+        assert_eq!(answer(json!({"n": 1})), Ok(()));
+        assert!(answered.try_recv().is_ok());
     }
 
     #[test]

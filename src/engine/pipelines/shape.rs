@@ -15,7 +15,7 @@ pub(crate) fn check_result(kind: PluginKind, function: &str, json: &str) -> Resu
         (PluginKind::PromptProvider, overrides::GET_PROMPT_OVERRIDES) => overrides::parse(json).map(drop),
         (PluginKind::ToolProvider, provider::GET_TOOLS) => provider::listed(json).map(drop),
         (PluginKind::ToolProvider, provider::VALIDATE) => provider::faults(json).map(drop),
-        (PluginKind::ToolProvider, provider::EXECUTE) => provider::result(json).map(drop),
+        (PluginKind::ToolProvider, provider::EXECUTE) => return provider::result(json).map(drop).map_err(|why| why.0),
         (PluginKind::PipelineCustomizer, changed::GET_CONFIG) => changed::parse::<PipelineConfig>(json).map(drop),
         (PluginKind::PipelineCustomizer, changed::GET_CHANGES) => changed::parse::<Changes>(json).map(drop),
         (PluginKind::PipelineCustomizer, changed::GET_PHASES) => changed::parse::<Vec<PhaseOfPlugin>>(json).map(drop),

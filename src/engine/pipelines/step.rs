@@ -36,11 +36,7 @@ impl RunContext<'_> {
         arguments: Vec<Value>,
         parse: fn(&str) -> Result<T, String>,
     ) -> Result<T, RunFailure> {
-        let of_step = |failure: Failure| RunFailure {
-            reason: failure.reason,
-            message: failure.full().to_owned(),
-            step: Some(step.name.to_owned()),
-        };
+        let of_step = |failure: Failure| RunFailure::of_step(step.name, failure);
         let snapshot = self.engine.snapshot();
         let plugin = snapshot.linked.plugin_of_step(step.plugin).map_err(of_step)?;
         let host = StepHost::new(self, step.name, &step.plugin.key.name, plugin.plan.limits.max_input);

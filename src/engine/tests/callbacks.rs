@@ -1,8 +1,12 @@
 //! The requests of plugins during their execution: calls of tools, and progress.
 
+use super::questions::{Asked, capable};
 use super::*;
+use crate::domain::extensions::TASKS;
 use crate::domain::identity::IdentityMethod;
+use crate::domain::method::Method;
 use crate::domain::plugin::Mode;
+use crate::domain::question::Question;
 
 /// A gateway with tools `read` and `other`. Calls of `read` run a plugin with the script `code` before they are sent.
 async fn asking(code: &str, change: impl FnOnce(&mut Inputs)) -> Gateway {
@@ -44,6 +48,36 @@ async fn it_is_made_with_the_identity_that_the_api_key_has_now() {
     let caller = Caller { identity: Arc::new(gone), ..caller(Era::Legacy) };
     call_as(&engine, &caller, "{}", None, &Heard::default()).await;
     assert_eq!((sent(&engine).len(), &said(&engine)["data"]["reason"]), (1, &json!("NotAuthorized")));
+}
+
+#[tokio::test]
+async fn it_has_the_client_of_the_enclosing_call() {
+    let engine = asking("call up__other", |inputs| {
+        let condition = "call.userQuery == 'why'".to_owned();
+        let seen = scripts(inputs, "s", Phase::Request, &[(Role::Transform, "put {\"seen\":1}")]);
+        seen.include = vec!["other".into()];
+        seen.entries[0].when = Some(condition);
+    })
+    .await;
+    *engine.server.asks.lock().unwrap() = Some(Question { method: Method::Elicit, params: Some(raw("{}")) });
+    let (caller, client) = (Caller { session: "s".into(), ..capable(Era::Legacy) }, Asked::default());
+    let (arguments, meta) = (raw("{}"), raw(r#"{"hawsepipe.dev/userQuery":"why"}"#));
+    let reservation = engine.budget().reservation(Category::Answer);
+    let request = request(&caller, &client, &reservation, ItemKind::Tool, "up__read");
+    engine.call(CallRequest { input: Some(&arguments), meta: Some(&meta), ..request }).await;
+    let clients = engine.server.clients.lock().unwrap().clone();
+    let [inner, outer] = &clients[..] else { panic!("two calls: {clients:?}") };
+    assert_eq!((inner.session.as_str(), outer.session.as_str()), ("s", "s"));
+    assert!(inner.capabilities.answers(Method::Elicit) && outer.capabilities == caller.capabilities);
+    assert!(!inner.capabilities.has_extension(TASKS), "a call of a plugin cannot go on as a task");
+    let heard = client.heard();
+    let asked = heard.iter().filter(|heard| heard.starts_with("elicitation/create")).count();
+    assert_eq!(
+        (asked, heard.len()),
+        (2, 3),
+        "both ask the client, which gets the progress of the outer one: {heard:?}"
+    );
+    assert_eq!(sent(&engine)[0], r#"up/other {"seen":1}"#);
 }
 
 #[tokio::test]

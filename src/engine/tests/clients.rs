@@ -24,7 +24,7 @@ impl Client {
 /// Like [`Client::request`], for a client of other parts.
 pub(super) fn request<'a>(
     caller: &'a Caller,
-    client: &'a Heard,
+    client: &'a dyn ToClient,
     reservation: &'a Reservation,
     kind: ItemKind,
     name: &'a str,

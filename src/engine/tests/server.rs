@@ -18,7 +18,8 @@ use crate::domain::ports::{CallUpstream, ToClient};
 use crate::domain::question::Question;
 use crate::domain::raw::RawObject;
 use crate::domain::upstream::{
-    Answer, OutCall, OutCompletion, Probed, ServerAnswer, ServerFacts, Subscribed, Target, UpstreamError, UpstreamEvent,
+    Answer, ClientKey, OutCall, OutCompletion, Probed, ServerAnswer, ServerFacts, Subscribed, Target, UpstreamError,
+    UpstreamEvent,
 };
 use crate::domain::version::Era;
 
@@ -52,6 +53,8 @@ pub(super) struct Server {
     pub(super) subscribes: AtomicBool,
     /// The subscriptions that it was told to end.
     pub(super) unsubscribed: Mutex<Vec<String>>,
+    /// The clients of these calls.
+    pub(super) clients: Mutex<Vec<ClientKey>>,
     /// The calls that were sent, as `upstream/tool arguments`.
     pub(super) sent: Mutex<Vec<String>>,
     /// Whether calls wait for `go`.
@@ -92,6 +95,7 @@ impl Default for Server {
             refuses: Mutex::default(),
             subscribes: AtomicBool::default(),
             unsubscribed: Mutex::default(),
+            clients: Mutex::default(),
             sent: Mutex::default(),
             holds: Mutex::default(),
             go: Notify::new(),
@@ -204,6 +208,7 @@ impl CallUpstream for Server {
                 ItemKind::Tool => call.arguments().map_or("-", RawValue::get).to_owned(),
                 _ => members(),
             };
+            self.clients.lock().unwrap().push(call.client.clone());
             self.sent.lock().unwrap().push(format!("{}/{} {content}", key.name, call.name));
             if !call.round.is_empty() {
                 if *self.era.lock().unwrap() == Era::Legacy && call.round.state.is_some() {

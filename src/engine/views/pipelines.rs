@@ -152,7 +152,7 @@ impl Engine {
     fn pipeline_view(&self, snapshot: &Snapshot, upstream: &LinkedUpstream, linked: &LinkedPipeline) -> PipelineView {
         let (key, plan) = (&upstream.target.plan.key, &linked.plan);
         let name = key.to_string();
-        let is_running = |run: &crate::engine::pipelines::runs::Run| run.pipeline == name && run.ended_at.is_none();
+        let is_running = |run: &crate::engine::pipelines::Run| run.pipeline == name && run.ended_at.is_none();
         let public: Vec<_> = snapshot.routes.tools().filter_map(|route| route.public.as_deref()).collect();
         PipelineView {
             enabled: upstream.target.plan.enabled,

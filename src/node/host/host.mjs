@@ -114,6 +114,9 @@ Object.assign(console, { log: logger, info: logger, debug: logger.debug, trace: 
 
 // Requests to the gateway that are not answered yet, by number.
 const asked = new Map();
+// What the gateway said of requests that it refused, by the errors that the plugin got, and the longest message that is kept.
+const refusals = new WeakMap();
+const REFUSAL = 4096;
 let lastAsk = 0;
 
 function rejectAsked(call, reason) {
@@ -124,6 +127,13 @@ function rejectAsked(call, reason) {
   }
 }
 
+// Makes the error that a refused request rejects with.
+function refusal({ Refusal }, said) {
+  const error = new Refusal(said), { message, data } = said;
+  if (typeof data?.reason === 'string' && message?.length <= REFUSAL) refusals.set(error, { reason: data.reason, message });
+  return error;
+}
+
 class Call {
   logBytes = 0;
   over = false;
@@ -131,9 +141,10 @@ class Call {
   aborter = undefined;
   timer = undefined;
 
-  constructor(id, timeoutMs) {
+  constructor({ id, timeoutMs, maxOutput }) {
     this.id = id;
     this.timeoutMs = timeoutMs;
+    this.maxOutput = maxOutput;
     this.started = Date.now();
   }
 
@@ -187,7 +198,10 @@ class Call {
       const text = JSON.stringify(args ?? {});
       const ask = ++lastAsk;
       asked.set(ask, { of: this, resolve, reject, Refusal });
-      send(ASK, { id: this.id, ask, ...what }, text);
+      const bytes = Buffer.byteLength(text);
+      // The gateway refuses such arguments, and would take no frame with them.
+      if (bytes > this.maxOutput) send(ASK, { id: this.id, ask, ...what, bytes });
+      else send(ASK, { id: this.id, ask, ...what }, text);
     });
     // Without this, a rejection that nobody handles would end the worker.
     answered.catch(() => {});
@@ -312,7 +326,7 @@ async function answerTyped(call, { typed: { method, context: given }, metadata, 
     send(RESULT, { id, continue: true }, JSON.stringify(result) ?? 'null');
   } catch (error) {
     call.end();
-    send(FAILURE, { id, reason: 'PluginError', ...describe(error) });
+    send(FAILURE, { id, reason: 'PluginError', refusal: refusals.get(error), ...describe(error) });
   }
 }
 
@@ -326,7 +340,7 @@ function receive(source, at) {
   const text = bodyLength === 0 ? '' : source.toString(flags & ASCII ? 'latin1' : 'utf8', body, body + bodyLength);
   if (kind === CALL) {
     const { input } = header;
-    const call = new Call(header.id, header.timeoutMs);
+    const call = new Call(header);
     calls.set(call.id, call);
     last = call;
     nobody.logBytes = 0;
@@ -335,7 +349,7 @@ function receive(source, at) {
   } else if (kind === REPLY) {
     const ask = asked.get(header.ask);
     asked.delete(header.ask);
-    if (header.error) ask?.reject(new ask.Refusal(JSON.parse(text)));
+    if (header.error) ask?.reject(refusal(ask, JSON.parse(text)));
     else ask?.resolve(JSON.parse(text));
   } else if (kind === CANCEL) {
     calls.get(header.id)?.cancel(new DOMException('The call was cancelled', 'AbortError'));

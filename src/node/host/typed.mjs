@@ -31,11 +31,19 @@ const ABSENT = {
   getSynthesizerConfig: null, getSynthesizerPrompt: null,
 };
 
-// Runs a function of the plugin. What a generator yields is reported as progress; what it returns is the result.
+// Freezes a value and all that is in it, which has no cycle.
+function freeze(value) {
+  if (value === null || (typeof value !== 'object' && typeof value !== 'function')) return;
+  Object.values(value).forEach(freeze);
+  Object.freeze(value);
+}
+
+// Runs a function of the plugin. The state of a run, which only a phase gets, is frozen. What a generator yields is reported as progress; what it returns is the result.
 export async function callTyped(plugin, method, args, ctx) {
   const run = plugin[method];
   if (run === undefined && method in ABSENT) return ABSENT[method];
   if (typeof run !== 'function') throw new TypeError(`exports no function ${method}`);
+  freeze(args[0]);
   const result = await run.call(plugin, ...args, ctx);
   if (typeof result?.next !== 'function' || typeof result[Symbol.asyncIterator] !== 'function') return result;
   for (let count = 1; ; count += 1) {
@@ -73,7 +81,7 @@ export function typedContext(Context) {
         });
         return answered;
       };
-      Object.defineProperty(this, 'callTool', { value: calling });
+      Object.defineProperty(this, 'callTool', { value: Object.freeze(calling) });
       let llmUsed = budgets.llmCallsUsed;
       const complete = async (role, request) => {
         llmUsed += 1;
@@ -82,7 +90,7 @@ export function typedContext(Context) {
         return answer;
       };
       this.llm = (role) => Object.freeze({ complete: (request) => complete(role, request) });
-      this.budgets = Object.freeze({
+      this.budgets = {
         maxLLMCalls: budgets.maxLLMCalls,
         get llmCallsUsed() { return llmUsed; },
         get remainingLLMCalls() { return Math.max(0, budgets.maxLLMCalls - llmUsed); },
@@ -90,19 +98,19 @@ export function typedContext(Context) {
         get toolCallsUsed() { return used; },
         get remainingToolCalls() { return Math.max(0, budgets.maxToolCalls - used); },
         get remainingTimeMs() { return Math.max(0, until - Date.now()); },
-      });
+      };
       const list = async () => (await ask(call, 'sources', {})).sources;
-      this.sources = Object.freeze({
+      this.sources = {
         add: (source) => ask(call, 'sources', { add: source }),
         list,
         has: async (url) => (await list()).some((source) => source.url === url),
-      });
+      };
       this.ask = (question) => ask(call, 'ask', question);
-      this.evidence = Object.freeze({
+      this.evidence = {
         add: (evidence) => ask(call, 'evidence', { add: evidence }),
         list: async () => (await ask(call, 'evidence', {})).evidence,
-      });
-      Object.freeze(this);
+      };
+      freeze(this);
     }
   };
 }

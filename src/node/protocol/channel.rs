@@ -11,7 +11,7 @@ use super::frame::{FrameKind, Head, VERSION};
 use super::headers::{AskHeader, CallHeader, FailureHeader, IdHeader, InitializeHeader, ProgressHeader, ReadyHeader};
 use super::plugin_log::log_line;
 use super::plugin_requests::{AskReply, PluginRequests};
-use super::shared::SharedWire;
+use super::shared::{SharedWire, WireMaker};
 use super::socket::Socket;
 use super::wire::{ExclusiveWire, MAX_LOG, Wire, WireError};
 use super::{ExchangeOutcome, PluginCall, closed, too_large};
@@ -89,6 +89,18 @@ impl Channel<ExclusiveWire> {
     }
 }
 
+impl Channel<SharedWire> {
+    /// Returns another channel to the same worker; `None` if its socket is closed.
+    pub fn beside(maker: &WireMaker, log_mask: LogMask) -> Option<Self> {
+        Some(Self::over(maker.wire()?, log_mask))
+    }
+
+    /// Returns what makes further wires over the socket.
+    pub fn maker(&self) -> WireMaker {
+        self.wire.maker()
+    }
+}
+
 impl<W: Wire> Channel<W> {
     fn over(wire: W, log_mask: LogMask) -> Self {
         Self { wire, log_mask, last_id: 0, in_call: false, awake: false }
@@ -107,7 +119,7 @@ impl<W: Wire> Channel<W> {
             };
         }
         self.in_call = true;
-        let mut asks = PluginRequests::of(call.host);
+        let mut asks = PluginRequests::of(call.host, call.max_output);
         loop {
             let received = if asks.is_empty() {
                 self.wire.receive(call.max_output).await
@@ -186,7 +198,9 @@ impl<W: Wire> Channel<W> {
             FrameKind::Result if self.is_of_call(json) => return Some(output(json, head.content.then_some(body))),
             FrameKind::Failure => {
                 let failure = serde_json::from_slice::<FailureHeader>(json).ok()?;
-                return (failure.id == self.last_id).then(|| Err(self.plugin_failure(&failure)));
+                let refusal = failure.refusal.as_ref().and_then(|refusal| asks.refusal(refusal));
+                return (failure.id == self.last_id)
+                    .then(|| Err(refusal.unwrap_or_else(|| self.plugin_failure(&failure))));
             }
             FrameKind::Log => log_line(&self.log_mask, json, body, Some(metadata)),
             FrameKind::Ask => {
@@ -220,7 +234,7 @@ impl<W: Wire> Channel<W> {
         let input = Input { raw_content: None, ..call.input.clone() };
         let left = call.deadline.saturating_duration_since(Instant::now()).as_millis();
         let timeout_ms = u64::try_from(left).unwrap_or(u64::MAX);
-        let header = CallHeader { id: self.last_id, timeout_ms, input: &input };
+        let header = CallHeader { id: self.last_id, timeout_ms, max_output: call.max_output, input: &input };
         self.wire.send(FrameKind::Call, &header, Some(content.as_bytes())).await
     }
 

@@ -13,6 +13,8 @@ pub(super) struct CallHeader<'a> {
     pub(super) id: u64,
     /// Milliseconds until the call's deadline.
     pub(super) timeout_ms: u64,
+    /// The maximum number of bytes of the body of a frame of the call.
+    pub(super) max_output: usize,
     pub(super) input: &'a Input<'a>,
 }
 
@@ -50,6 +52,15 @@ pub(super) struct FailureHeader {
     pub(super) reason: String,
     #[serde(flatten)]
     pub(super) thrown: Thrown,
+    /// The refusal of the gateway that the plugin did not handle.
+    pub(super) refusal: Option<RefusalHeader>,
+}
+
+/// A refusal of the gateway, as its worker repeats it.
+#[derive(Deserialize)]
+pub(super) struct RefusalHeader {
+    pub(super) reason: String,
+    pub(super) message: String,
 }
 
 #[derive(Deserialize)]
@@ -72,6 +83,8 @@ pub(super) struct AskHeader {
     pub(super) tool: String,
     /// The request, if it is no call of a tool.
     pub(super) op: Option<String>,
+    /// The number of bytes of arguments that are too large to be sent.
+    pub(super) bytes: Option<u64>,
 }
 
 /// The header of a reply. The result or the error is the frame's body.

@@ -8,9 +8,11 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use serde_json::value::RawValue;
 
-use super::headers::{AskHeader, ReplyHeader};
+use super::headers::{AskHeader, RefusalHeader, ReplyHeader};
+use crate::domain::plugin::Failure;
 use crate::domain::ports::Host;
 use crate::domain::raw::to_raw;
+use crate::domain::reason::Reason;
 use crate::domain::rpc::{INVALID_PARAMS, RpcError};
 use crate::domain::upstream::Answer;
 
@@ -22,13 +24,25 @@ pub(super) struct AskReply {
 
 pub(super) struct PluginRequests<'a> {
     host: &'a dyn Host,
+    /// The maximum number of bytes of arguments.
+    max_size: usize,
+    /// Why the last arguments that were too large were refused.
+    too_large: Option<String>,
     /// `None` until the first request, because most calls make none.
     open: Option<FuturesUnordered<Pin<Box<dyn Future<Output = AskReply> + Send + 'a>>>>,
 }
 
 impl<'a> PluginRequests<'a> {
-    pub(super) fn of(host: &'a dyn Host) -> Self {
-        Self { host, open: None }
+    pub(super) fn of(host: &'a dyn Host, max_size: usize) -> Self {
+        Self { host, max_size, too_large: None, open: None }
+    }
+
+    /// Returns the refusal that the worker repeats, if a request of the plugin got it.
+    pub(super) fn refusal(&self, RefusalHeader { reason, message }: &RefusalHeader) -> Option<Failure> {
+        if reason == Reason::TooLarge.as_str() && self.too_large.as_ref() == Some(message) {
+            return Some(Failure::new(Reason::TooLarge, message));
+        }
+        self.host.refusal(reason, message)
     }
 
     pub(super) fn host(&self) -> &'a dyn Host {
@@ -42,7 +56,10 @@ impl<'a> PluginRequests<'a> {
 
     /// Starts to answer a plugin's request.
     pub(super) fn begin(&mut self, header: AskHeader, arguments: Option<&[u8]>) {
-        let (host, AskHeader { ask, tool, op, .. }) = (self.host, header);
+        let (host, AskHeader { ask, tool, op, bytes, .. }) = (self.host, header);
+        if let Some(bytes) = bytes {
+            return self.refuse(ask, bytes);
+        }
         let arguments = arguments.map(|text| {
             let text = String::from_utf8(text.to_vec()).ok();
             text.and_then(|text| RawValue::from_string(text).ok()).ok_or(())
@@ -58,6 +75,16 @@ impl<'a> PluginRequests<'a> {
             };
             AskReply { ask, answer }
         }));
+    }
+
+    /// Refuses a request with arguments of this size.
+    fn refuse(&mut self, ask: u64, bytes: u64) {
+        let most = self.max_size;
+        let message =
+            format!("the arguments have {bytes} bytes, {most} are allowed (limits.maxOutputSize of the Plugin)");
+        let answer = Answer::Error(to_raw(&RpcError::refused(Reason::TooLarge, &*message)));
+        self.too_large = Some(message);
+        self.open.get_or_insert_default().push(Box::pin(std::future::ready(AskReply { ask, answer })));
     }
 
     /// Returns the next answer. Never completes if no request is open.

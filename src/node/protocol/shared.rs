@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -42,6 +42,17 @@ struct SharedSocket {
     _tasks: [AbortOnDropHandle<()>; 2],
 }
 
+/// Makes further wires over a shared socket, while it is open.
+#[derive(Clone, Debug)]
+pub struct WireMaker(Weak<SharedSocket>);
+
+impl WireMaker {
+    /// Returns another wire; `None` if the socket is closed.
+    pub fn wire(&self) -> Option<SharedWire> {
+        self.0.upgrade().map(SharedWire::over)
+    }
+}
+
 /// A whole frame, or the reason why the call gets no more frames.
 type Frame = Result<(Head, Vec<u8>), WireError>;
 
@@ -63,8 +74,16 @@ impl SharedWire {
         let writing = tokio::spawn(write(writer, to_write));
         let tasks = [reading, writing].map(AbortOnDropHandle::new);
         let trunk = Arc::new(SharedSocket { outgoing, routes, _tasks: tasks });
-        let part = || Self { trunk: Arc::clone(&trunk), call: 0, frames: mpsc::channel(1).1, current: Vec::new() };
-        std::iter::repeat_with(part).take(seats).collect()
+        std::iter::repeat_with(|| Self::over(Arc::clone(&trunk))).take(seats).collect()
+    }
+
+    fn over(trunk: Arc<SharedSocket>) -> Self {
+        Self { trunk, call: 0, frames: mpsc::channel(1).1, current: Vec::new() }
+    }
+
+    /// Returns what makes further wires over this socket.
+    pub fn maker(&self) -> WireMaker {
+        WireMaker(Arc::downgrade(&self.trunk))
     }
 }
 

@@ -10,6 +10,7 @@ mod memory;
 mod module;
 mod once;
 mod packages;
+mod places;
 mod pool;
 mod reuse;
 mod seats;
@@ -166,6 +167,7 @@ pub fn input(content: &str) -> Input<'_> {
 
 /// A plugin of this code.
 pub struct Code {
+    pub kind: PluginKind,
     pub protocol: Protocol,
     pub reuse: bool,
     pub encoding: Encoding,
@@ -203,6 +205,7 @@ impl Code {
     fn new(protocol: Protocol, file_name: &'static str, text: &str) -> Self {
         let limits = PluginLimits { max_input: 10 << 20, max_output: 10 << 20, ..PluginLimits::default() };
         Self {
+            kind: PluginKind::Middleware,
             protocol,
             reuse: false,
             encoding: Encoding::Json,
@@ -222,7 +225,7 @@ impl Code {
     pub fn link(self) -> Arc<LinkedPlugin> {
         let digest: String = Sha256::digest(self.text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
         let plan = PluginPlan {
-            kind: PluginKind::Middleware,
+            kind: self.kind,
             version: None,
             path: None,
             image: None,

@@ -51,7 +51,7 @@ async fn call(rig: &Rig, plugin: &Arc<LinkedPlugin>, order: &str) -> (String, u3
 }
 
 /// Lets those in that ask, as many as it has permits.
-struct Gate(Semaphore);
+pub(super) struct Gate(pub(super) Semaphore);
 
 impl Host for Gate {
     fn progress(&self, _: PluginProgress) {}

@@ -13,6 +13,7 @@ use super::output::RunFailure;
 use crate::domain::model::ModelFailure;
 use crate::domain::pipeline::StepResult;
 use crate::domain::plan::{AgentKind, AgentPlan};
+use crate::domain::plugin::Failure;
 
 /// An agent of a run, with what it works on.
 pub(super) struct Agent<'a> {
@@ -42,7 +43,7 @@ impl RunContext<'_> {
         };
         result.map_err(|ModelFailure { reason, message }| {
             tracing::warn!(request_id = self.call.facts.request_id, "agent {} of {}: {message}", plan.name, self.name);
-            RunFailure { reason, message, step: Some(plan.name.clone()) }
+            RunFailure::of_step(&plan.name, Failure::new(reason, message))
         })
     }
 }

@@ -37,11 +37,9 @@ impl Agent<'_> {
             _ => Map::from_iter([("content".to_owned(), json!(completed.answer.text))]),
         };
         output.remove(SOURCES);
-        let mut used = self.run.used.lock();
-        let known = used.sources.all().len();
-        used.cited = cite(&mut output, known);
-        drop(used);
-        Ok(StepResult { output: Some(output), ..StepResult::default() })
+        let known = self.run.used.lock().sources.all().len();
+        let cited = cite(&mut output, known);
+        Ok(StepResult { output: Some(output), cited, ..StepResult::default() })
     }
 
     /// Returns what a prompt of a plugin can refer to.

@@ -90,9 +90,10 @@ fn a_function_runs_with_the_answers_of_mock() {
       const sum = await ctx.callTool('math__sum', { a: 1 });
       const again = await ctx.callTool('math__sum', {});
       const refused = await ctx.callTool('math__product', {}).catch(({ name, data }) => [name, data.reason]);
+      const schema = { type: 'object', properties: {} };
       const { json, model } = await ctx.llm('complex').complete({ messages: [] });
-      const { action } = await ctx.ask({ message: 'Go on?', schema: {} });
-      const failed = await ctx.ask({ message: 'Go on?', schema: {} }).catch(({ name, reason }) => [name, reason]);
+      const { action } = await ctx.ask({ message: 'Go on?', schema });
+      const failed = await ctx.ask({ message: 'Go on?', schema }).catch(({ name, reason }) => [name, reason]);
       const { id } = await ctx.sources.add({ url: 'https://example.com/a' });
       await ctx.evidence.add('it rains');
       const found = [id, await ctx.sources.has('https://example.com/a'), await ctx.evidence.list()];

@@ -82,6 +82,10 @@ async fn a_customizer_that_fails_or_breaks_a_rule_fails_the_run_before_its_first
             "InvalidOutput: step customizer/tune: its result has a member that is missing, or",
         ),
         (
+            "() => ({ agents: [{ name: 'a', type: 'custom', plugin: 'note', next: 'b' }] })",
+            "InvalidOutput: step customizer/tune: its result has an unknown member: expected one of `name`, ",
+        ),
+        (
             "() => ({ startAgent: 'none', agents: [{ name: 'a', type: 'custom', plugin: 'note' }] })",
             "InvalidCustomization: step customizer/tune: startAgent (default coordinator) must be one of agents",
         ),

@@ -8,6 +8,7 @@ mod life;
 mod models;
 mod offered;
 mod output_types;
+mod places;
 mod provided;
 mod references;
 mod rows;
@@ -17,8 +18,10 @@ mod sources;
 mod steps;
 mod taken;
 mod tasks;
+mod told;
 mod traced;
 mod withdrawn;
+mod within;
 
 use serde_json::{Value, json};
 
@@ -197,7 +200,7 @@ async fn budgets_timeout_seconds_and_faults_of_a_step_end_a_run_with_a_reason() 
             "member",
             "InvalidOutput: step main: its result has a member other than output, result, state, decision, sources",
         ),
-        ("source", "InvalidOutput: step main: its `sources[1]` is not valid: a source needs a url or a title"),
+        ("source", "InvalidSource: step main: its `sources[1]` is not valid: title: a source needs a title or a url"),
     ] {
         let answer = call(&gateway, "alone", &json!({"prompt": prompt})).await;
         let shown = answer["content"][0]["text"].as_str().unwrap_or_default();

@@ -154,6 +154,10 @@ async fn runs_answer_answers_a_question_in_the_place_of_the_user() {
         let (_, shown) = said(&gateway, &["runs", "show", &id]);
         assert!(shown.contains("asks: Who?"), "{shown}");
         assert!(!Admin::of(&gateway).get("runs").await.to_string().contains("Who?"), "lists have no questions");
+        for (answer, words) in [(r#"{"name": 1}"#, "content/name"), (r#"{"nmae": "Ada"}"#, "the schema has name")] {
+            let (code, shown) = said(&gateway, &["runs", "answer", &id, answer]);
+            assert!(code == 1 && shown.contains("does not fit the question") && shown.contains(words), "{shown}");
+        }
         let (code, shown) = said(&gateway, &["runs", "answer", &id, r#"{"name": "Ada"}"#]);
         assert!(code == 0, "{shown}");
         id
