@@ -109,12 +109,12 @@ fn list(path: &Path, known: &HashSet<PathBuf>) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The names of the files in a folder, in order; none if it cannot be read.
-pub(super) fn file_names(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+/// The names of the files in a folder, in order; `None` if it cannot be read.
+pub(super) fn file_names(folder: &Path) -> Option<Vec<String>> {
+    let entries = fs::read_dir(folder).ok()?.flatten();
     let mut names: Vec<_> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.sort();
-    names
+    Some(names)
 }
 
 /// The files of npm, which are often beside manifests and the code of plugins.

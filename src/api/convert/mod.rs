@@ -37,7 +37,7 @@ pub fn is_convertible(document: &Value) -> bool {
 
 /// Converts a document for which [`is_convertible`] holds. `files` lists the names of the files in a plugin folder, whose
 /// path is written as in the document.
-pub fn convert(document: &Value, workspace: Workspace, files: &dyn Fn(&str) -> Vec<String>) -> Converted {
+pub fn convert(document: &Value, workspace: Workspace, files: &dyn Fn(&str) -> Option<Vec<String>>) -> Converted {
     let mut converted = Converted { workspace, ..Converted::default() };
     let empty = Map::new();
     let mut top = Section::new(document.as_object().unwrap_or(&empty), "");

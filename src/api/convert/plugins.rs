@@ -39,7 +39,7 @@ pub(super) fn convert(
     plugins: &Value,
     gateway: &mut Map<String, Value>,
     converted: &mut Converted,
-    files: &dyn Fn(&str) -> Vec<String>,
+    files: &dyn Fn(&str) -> Option<Vec<String>>,
 ) {
     let Value::Object(members) = plugins else {
         return converted.refuse("plugins", "it is no mapping");
@@ -52,8 +52,13 @@ pub(super) fn convert(
     section.copy(&concurrent, &mut settings, "maxConcurrentExecutions");
     section.copy(&["poolSizePerPlugin", "pool_size_per_plugin"], &mut settings, "poolSizePerPlugin");
     section.copy(&["defaultTimeoutMs", "default_timeout_ms"], &mut settings, "defaultTimeoutMs");
+    let is_given = settings.contains_key("pluginDir");
     let dir = settings.entry("pluginDir").or_insert_with(|| json!(DEFAULT_DIR)).as_str().unwrap_or(DEFAULT_DIR);
-    let files = files(dir);
+    let read = files(dir);
+    if read.is_none() && is_given {
+        converted.refuse("plugins.pluginDir", format!("there is no folder {dir}, or it cannot be read"));
+    }
+    let files = read.unwrap_or_default();
     gateway.insert("plugins".to_owned(), Value::Object(settings));
 
     let mut found: Plugins =

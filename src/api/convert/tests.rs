@@ -12,9 +12,9 @@ fn made(document: &Value) -> Converted {
 fn made_with(document: &Value, variable: Option<Variable>) -> Converted {
     convert(document, Workspace { path: "/open".to_owned(), is_start: true, variable }, &|folder| match folder {
         "./plugins" => {
-            ["curation-plugin.js", "idle.mjs", "notes.txt", "security-plugin.mjs"].map(str::to_owned).to_vec()
+            Some(["curation-plugin.js", "idle.mjs", "notes.txt", "security-plugin.mjs"].map(str::to_owned).to_vec())
         }
-        _ => Vec::new(),
+        _ => None,
     })
 }
 
@@ -244,6 +244,14 @@ fn settings() {
     assert_eq!(left_out(&converted), ["mcpServers[0].failureCount"]);
     assert_eq!(converted.wrong.len(), 1);
     assert_eq!(converted.wrong[0].field, "mcpServers[0].sectionBindings[3]");
+}
+
+#[test]
+fn a_plugin_folder_that_is_not_there_is_an_error() {
+    let converted = made(&json!({"plugins": {"pluginDir": "./plugin"}}));
+    assert_eq!(converted.wrong[0].field, "plugins.pluginDir");
+    assert!(converted.wrong[0].reason.contains("./plugin"), "{:?}", converted.wrong);
+    assert!(made(&json!({"plugins": {}})).wrong.is_empty());
 }
 
 #[test]
