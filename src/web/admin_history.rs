@@ -30,7 +30,7 @@ pub(super) struct HistoryParams {
     chain: Option<String>,
     /// The name of the upstream.
     upstream: Option<String>,
-    /// A tool, prompt or resource, by the upstream's own name for it or its URI.
+    /// A tool, prompt or resource, by the upstream's own name for it or its URI; a tool also by the name that clients see.
     tool: Option<String>,
     /// The method.
     method: Option<String>,
@@ -111,7 +111,16 @@ pub(super) async fn executions(
     list(&engine, RecordKind::Executions, params).await
 }
 
-async fn list<T>(engine: &Engine, kind: RecordKind, params: HistoryParams) -> Result<Json<HistoryList<T>>, AdminError> {
+async fn list<T>(
+    engine: &Engine,
+    kind: RecordKind,
+    mut params: HistoryParams,
+) -> Result<Json<HistoryList<T>>, AdminError> {
+    // Records have the server's own name.
+    let listed = params.tool.as_deref().filter(|_| params.upstream.is_none());
+    if let Some((upstream, own)) = listed.and_then(|name| engine.tool_listed_as(name)) {
+        (params.upstream, params.tool) = (Some(upstream), Some(own));
+    }
     let page = engine.history().list(kind, &params.query()?).await;
     let next = page.next.map(|position| position.to_string());
     Ok(Json(HistoryList { items: page.items, next, incomplete: page.incomplete, of: PhantomData }))

@@ -75,8 +75,8 @@ pub struct RecordArgs {
     /// Only records of this upstream
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::upstreams))]
     pub upstream: Option<String>,
-    /// Only records of this tool, given by the server's own name for the tool; also of this prompt, or of the resource with
-    /// this URI
+    /// Only records of this tool, by the name that clients see or the server's own one; also of this prompt, or of the resource
+    /// with this URI
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub tool: Option<String>,
     /// Only records of the call with this id

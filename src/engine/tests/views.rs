@@ -140,3 +140,11 @@ async fn a_plugin_whose_newest_code_does_not_parse_runs_on_and_shows_the_error()
         plugin.error
     );
 }
+
+#[tokio::test]
+async fn records_of_a_tool_are_found_by_the_name_that_clients_see() {
+    let engine = start(&bare()).await;
+    until(|| engine.snapshot().routes.all().len() == 1).await;
+    assert_eq!(engine.tool_listed_as("up__read"), Some(("up".into(), "read".into())));
+    assert_eq!((engine.tool_listed_as("read"), engine.tool_listed_as("up__none")), (None, None));
+}

@@ -369,6 +369,14 @@ impl Engine {
         self.snapshot().linked.upstreams.iter().flat_map(of_one).collect()
     }
 
+    /// Returns the upstream of the tool that clients see under this name, and its own name for the tool, if that is another one.
+    pub fn tool_listed_as(&self, name: &str) -> Option<(String, String)> {
+        let snapshot = self.snapshot();
+        let route = snapshot.routes.public(ItemKind::Tool, name).filter(|route| route.item.name != name)?;
+        let upstream = &snapshot.linked.upstreams[route.upstream].target.plan.key;
+        Some((upstream.name.clone(), route.item.name.clone()))
+    }
+
     /// Returns the plan and its problems. Values that can be secrets are hidden; see [`Plan::hide_values`].
     pub fn plan(&self) -> PlanView {
         let snapshot = self.snapshot();
