@@ -38,8 +38,7 @@ impl Engine {
         content: &Content,
     ) -> JudgedExecution {
         let seen = content.shown(context.method, entry.plan.view, entry.rules.role);
-        let started_at = self.clock.unix_millis();
-        let span = spans::plugin(chain, entry);
+        let (started_at, span) = (self.clock.unix_millis(), spans::plugin(chain, entry));
         let within = span.clone();
         let Ran { output, queued, ran, worker_pid } = self.ask(context, chain, entry, &seen).instrument(within).await;
         let (output_size, metadata) = match &output {
@@ -58,7 +57,6 @@ impl Engine {
             run_ms: millis(ran),
             duration_ms: millis(queued + ran),
             worker_pid,
-            error_text: error_text.clone(),
             when: unevaluated,
             ..row(context, chain, entry, &verdict, started_at)
         };
@@ -258,7 +256,7 @@ fn row(
         input_size_bytes: 0,
         output_size_bytes: None,
         error_message,
-        error_text: None,
+        error_text: reported(verdict).error_text,
         when: None,
         changed: false,
         method: context.method,
