@@ -69,8 +69,7 @@ impl<'a> CallHost<'a> {
         }
         let facts = self.context.facts;
         // The client can have answered a question of this call with another token.
-        let latest = self.context.client.latest_identity();
-        let latest = latest.map(|identity| Caller { identity, ..facts.caller.clone() });
+        let latest = self.context.client.latest_identity().map(|identity| Caller { identity, ..facts.caller.clone() });
         let meta = facts.user_query.as_ref().map(|query| to_raw(&json!({USER_QUERY: query})));
         let request = CallRequest {
             endpoint: Endpoint::All,
