@@ -401,7 +401,9 @@ export type SourceType = 'web' | 'vector_search' | 'knowledge_assistant' | 'cust
 
 /** A source to add: with a URL, a title or both. */
 export interface NewSource {
+  /** Absolute, of scheme http, https or file, and without credentials. */
   url?: string;
+  /** Default: the URL. */
   title?: string;
   sourceType?: SourceType;
   sourceMetadata?: JsonObject;

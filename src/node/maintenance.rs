@@ -64,7 +64,7 @@ impl WorkerPool {
 
     /// Returns the index of an idle seat whose worker has had no call on any seat for `max_idle`.
     fn unneeded(&self, state: &PoolState) -> Option<usize> {
-        let is_waited_at = |seat: &Seat| seat.worker.away.load(Ordering::Relaxed) > 0;
+        let is_waited_at = |seat: &Seat| seat.worker.absences.away.load(Ordering::Relaxed) > 0;
         let unused = |seat: &Seat| if is_waited_at(seat) { Duration::ZERO } else { seat.rested.elapsed() };
         let idle = state.idle.iter().map(|seat| (seat.worker.id, unused(seat)));
         rested(idle, self.seats, self.starter.lifetimes.max_idle)

@@ -19,7 +19,7 @@ impl WorkerPool {
         if place.set_left(true) {
             return;
         }
-        worker.away.fetch_add(1, Ordering::Relaxed);
+        worker.absences.away.fetch_add(1, Ordering::Relaxed);
         state.returned(&seat);
         match seat.worn() {
             Some(cause) => self.discard(&mut state, seat, cause),
@@ -36,7 +36,7 @@ impl WorkerPool {
             return;
         }
         let Some(worker) = place.worker() else { return };
-        worker.away.fetch_sub(1, Ordering::Relaxed);
+        worker.absences.away.fetch_sub(1, Ordering::Relaxed);
         worker.leased.fetch_add(1, Ordering::Relaxed);
         if worker.leaving.get().is_some() {
             return;
@@ -44,7 +44,7 @@ impl WorkerPool {
         state.leased += 1;
         match state.idle.iter().position(|seat| seat.worker.id == worker.id) {
             Some(at) => drop(state.idle.remove(at)),
-            None => _ = worker.surplus.fetch_add(1, Ordering::Relaxed),
+            None => _ = worker.absences.surplus.fetch_add(1, Ordering::Relaxed),
         }
     }
 
@@ -52,7 +52,7 @@ impl WorkerPool {
     pub(super) fn free_place(state: &mut PoolState, seat: &Seat) -> bool {
         let was_left = seat.place.set_left(false);
         if was_left {
-            seat.worker.away.fetch_sub(1, Ordering::Relaxed);
+            seat.worker.absences.away.fetch_sub(1, Ordering::Relaxed);
         } else {
             state.returned(seat);
         }
@@ -62,13 +62,13 @@ impl WorkerPool {
     /// Whether a seat is one more than its worker has. It then counts no longer as such, and must be dropped.
     pub(super) fn is_surplus(seat: &Seat) -> bool {
         let fewer = |surplus: usize| surplus.checked_sub(1);
-        seat.worker.surplus.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer).is_ok()
+        seat.worker.absences.surplus.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer).is_ok()
     }
 
     /// Lets the calls that wait at a worker which is replaced go on. As many such workers stay as the pool has; then the oldest
     /// at which all calls wait is killed, and its calls fail.
     pub(super) fn outlast(&self, state: &mut PoolState, worker: &Arc<Worker>) {
-        if worker.away.load(Ordering::Relaxed) == 0 {
+        if worker.absences.away.load(Ordering::Relaxed) == 0 {
             return;
         }
         state.outlasting.retain(|worker| worker.strong_count() > 0);
@@ -78,10 +78,10 @@ impl WorkerPool {
         }
         let only_waits = |worker: &Weak<Worker>| {
             let is_waited_at = |worker: &Arc<Worker>| worker.leased.load(Ordering::Relaxed) == 0;
-            worker.upgrade().filter(is_waited_at).filter(|worker| worker.outlived.get().is_none())
+            worker.upgrade().filter(is_waited_at).filter(|worker| worker.absences.outlived.get().is_none())
         };
         if let Some(oldest) = state.outlasting.iter().find_map(only_waits) {
-            oldest.outlived.get_or_init(|| ());
+            oldest.absences.outlived.get_or_init(|| ());
             oldest.process.kill();
         }
     }

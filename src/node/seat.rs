@@ -82,7 +82,7 @@ impl Seat {
 
     /// Creates another seat of a worker, in the place of one whose call has left its own. `None` if the worker has none to share.
     pub fn beside(worker: &Arc<Worker>) -> Option<Self> {
-        let channel = Channel::beside(worker.wires.get()?, worker.log_mask.clone())?;
+        let channel = Channel::beside(worker.absences.wires.get()?, worker.log_mask.clone())?;
         Some(Self::at(Arc::clone(worker), Transport::Shared(Box::new(channel))))
     }
 
@@ -96,7 +96,7 @@ impl Seat {
                 if worker.stats.is_typed()
                     && let Some(channel) = channels.first()
                 {
-                    worker.wires.get_or_init(|| channel.maker());
+                    worker.absences.wires.get_or_init(|| channel.maker());
                 }
                 let seat = |channel| Self::at(Arc::clone(&worker), Transport::Shared(Box::new(channel)));
                 channels.into_iter().map(seat).collect()

@@ -59,7 +59,7 @@ impl SeatLease {
 
     /// Returns the place of the call, if the call leaves it while it waits.
     pub fn place(&self) -> Option<LeasedPlace> {
-        let seat = self.seat.as_ref().filter(|seat| seat.worker.wires.get().is_some())?;
+        let seat = self.seat.as_ref().filter(|seat| seat.worker.absences.wires.get().is_some())?;
         Some(LeasedPlace { owner: Arc::clone(&self.owner), place: Arc::clone(&seat.place) })
     }
 

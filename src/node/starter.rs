@@ -24,7 +24,7 @@ use super::process::{ChildProcess, Group, OwnMemory, Tasks};
 use super::seat::{GRACE, Seat};
 use super::spawn::{SpawnSpec, Spawned, spawn};
 use super::stats::WorkerStats;
-use super::worker::{Worker, executions_of};
+use super::worker::{Absences, Worker, executions_of};
 use crate::domain::plan::PluginPlan;
 use crate::domain::ports::{LinkedPlugin, WorkerInfo, WorkerState};
 use crate::domain::sandbox::{SandboxLack, SandboxMode, SandboxState};
@@ -275,10 +275,7 @@ impl Starter {
             max_data: node.data.saturating_add(plugin.plan.limits.memory / 4 * 3),
             succeeded: OnceLock::new(),
             leased: AtomicUsize::new(0),
-            away: AtomicUsize::new(0),
-            surplus: AtomicUsize::new(0),
-            wires: OnceLock::new(),
-            outlived: OnceLock::new(),
+            absences: Absences::default(),
             suspects: AtomicUsize::new(0),
             leaving: OnceLock::new(),
         };

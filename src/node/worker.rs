@@ -40,6 +40,19 @@ impl Place {
     }
 }
 
+/// The calls of a worker that have left their places. Changed under the lock of the pool.
+#[derive(Debug, Default)]
+pub struct Absences {
+    /// How many there are.
+    pub away: AtomicUsize,
+    /// How many places more than the worker has are taken, because calls came back that found none free.
+    pub surplus: AtomicUsize,
+    /// Makes further wires to the worker; unset if calls keep their places.
+    pub wires: OnceLock<WireMaker>,
+    /// Set if the worker was killed although calls waited, because too many workers were being replaced.
+    pub outlived: OnceLock<()>,
+}
+
 /// What happens to a worker after a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposition {
@@ -86,14 +99,8 @@ pub struct Worker {
     pub succeeded: OnceLock<RecycleCause>,
     /// How many of the worker's seats are leased. Changed under the lock of its pool.
     pub leased: AtomicUsize,
-    /// How many of the worker's calls have left their places. Changed under the lock of the pool.
-    pub away: AtomicUsize,
-    /// How many places more than the worker has are taken, because calls came back that found none free. Changed like `away`.
-    pub surplus: AtomicUsize,
-    /// Makes further wires to the worker; unset if it serves one call at a time.
-    pub wires: OnceLock<WireMaker>,
-    /// Set if the worker was killed although calls waited, because too many workers were being replaced.
-    pub outlived: OnceLock<()>,
+    /// Calls that have left their places, because they wait for the gateway.
+    pub absences: Absences,
     /// How many of the worker's calls are past their deadline while it is unknown whether the worker still responds.
     pub suspects: AtomicUsize,
     /// Set once the worker must end. The worker then receives no further calls, and ends with the last of its seats.
@@ -140,7 +147,7 @@ impl Worker {
     /// killed.
     pub fn killed_with(&self) -> Option<&'static str> {
         match self.leaving.get() {
-            _ if self.outlived.get().is_some() => {
+            _ if self.absences.outlived.get().is_some() => {
                 Some("was ended with its worker, which was replaced while the call waited")
             }
             Some(Disposition::Kill(KillCause::Broken)) => Some("was ended with its worker, which another call broke"),
