@@ -21,7 +21,6 @@ use super::context::UpstreamContext;
 use super::handshake::speaks_still;
 use super::late::unready;
 use super::own_connections::{MAX_CLIENTS, MAX_OF_USERS, NoSlot, OwnConnections};
-use super::pauses::Pauses;
 use super::request_failure::RequestFailure;
 use super::server_message::readable;
 use super::slot::{ConnectionSlot, ConnectionUse, Purpose};
@@ -203,7 +202,7 @@ impl Server {
         let to = client.filter(|_| matches!(request, McpRequest::Use(call) if call.hears()));
         let limit = limit.min(LONGEST);
         let mut deadline = Instant::now() + limit;
-        let (mut again, mut pauses) = (true, Pauses::default());
+        let mut again = true;
         loop {
             let (slot, lease) = match self.shared_now(&request, purpose) {
                 Some(lease) => (Arc::clone(&self.slot), lease),
@@ -243,12 +242,6 @@ impl Server {
                         slot.discard(&lease);
                     }
                     return Err(UpstreamError::Timeout(limit));
-                }
-                Err(RequestFailure::Final(error @ UpstreamError::RateLimited { retry_after, .. })) => {
-                    let pause = pauses.take(retry_after).filter(|_| waits_for_list(&request, &lease));
-                    let pause = pause.ok_or(error)?;
-                    tokio::time::sleep(pause).await;
-                    deadline += pause;
                 }
                 Err(failure) => return Err(failure.into()),
             }
@@ -375,11 +368,6 @@ impl Server {
         let hidden = target.values.iter().filter(|(name, _)| !is_open(name)).map(|(_, value)| value);
         Answer::Error(Mask::of(hidden.chain(&self.connector.access_token(of))).masked_error(error))
     }
-}
-
-/// Whether a request waits until a server takes it: that for a list which the server announces.
-fn waits_for_list(request: &McpRequest<'_>, lease: &ConnectionUse) -> bool {
-    matches!(request, McpRequest::List(kind, _) if lease.facts().has(*kind))
 }
 
 /// A legacy server asks for nothing in a result: it would execute a call that answers one as a new call.

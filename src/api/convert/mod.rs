@@ -67,16 +67,21 @@ pub fn convert(document: &Value, workspace: Workspace, files: &dyn Fn(&str) -> O
         nested.finish(&mut converted);
     }
     top.leave_out(&["inputs"], servers::INPUTS, &mut converted);
-    for name in document.as_object().unwrap_or(&empty).keys() {
-        if FORMS.iter().any(|form| form.eq_ignore_ascii_case(name) && form != name) {
-            converted
-                .refuse(name.as_str(), "the case of its letters is another one: plugins, mcpServers, servers, mcp");
-        }
-    }
+    refuse_other_cases(document, &mut converted);
     top.finish(&mut converted);
     if !gateway.is_empty() {
         gateway.insert("authentication".to_owned(), json!({"anonymous": {}}));
         converted.add("MCPGateway", "main", Value::Object(gateway), "plugins");
     }
     converted
+}
+
+/// Refuses the members of a document that differ from a form in the case of their letters.
+fn refuse_other_cases(document: &Value, converted: &mut Converted) {
+    for name in document.as_object().into_iter().flat_map(Map::keys) {
+        if FORMS.iter().any(|form| form.eq_ignore_ascii_case(name) && form != name) {
+            converted
+                .refuse(name.as_str(), "the case of its letters is another one: plugins, mcpServers, servers, mcp");
+        }
+    }
 }

@@ -131,8 +131,7 @@ impl RunContext<'_> {
             body,
             timeout: Duration::from_millis(model.timeout_ms.into()).min(self.remaining()),
         };
-        let started = Instant::now();
-        let span = spans::chat(&model.model);
+        let (started, span) = (Instant::now(), spans::chat(&model.model));
         let answered = self.engine.models.complete(&request).instrument(span.clone()).await;
         spans::completed(&span, &answered);
         let outcome = answered.as_ref().map(|answer| answer.usage).map_err(|failure| failure.reason);

@@ -7,6 +7,7 @@ use crate::domain::item::{ItemKind, Listed};
 use crate::domain::upstream::UpstreamError;
 use crate::domain::version::Era;
 use crate::upstream::list_reader::ListReader;
+use crate::upstream::pauses::Pauses;
 use crate::upstream::wire::McpRequest;
 
 /// How long to wait for a page of a list that the server does not announce.
@@ -49,10 +50,17 @@ impl Server {
         is_announced: bool,
         limit: Duration,
     ) -> Result<Listed, UpstreamError> {
-        let (mut list, mut cursor) = (ListReader::new(kind, era), None);
+        let (mut list, mut cursor, mut pauses) = (ListReader::new(kind, era), None, Pauses::default());
         loop {
             let request = McpRequest::List(kind, cursor.as_deref());
             let asked = self.ask(request, Purpose::Maintenance, None, limit).await;
+            if let Err(UpstreamError::RateLimited { retry_after, .. }) = &asked
+                && is_announced
+                && let Some(pause) = pauses.take(*retry_after)
+            {
+                tokio::time::sleep(pause).await;
+                continue;
+            }
             let added = asked.and_then(|(answer, lease)| Ok((list.add(&answer)?, lease)));
             let is_unknown = added.as_ref().is_err_and(UpstreamError::is_unknown_method);
             if is_unknown && kind != ItemKind::Tool && cursor.is_none() {

@@ -12,6 +12,7 @@ mod paced_body;
 mod params;
 mod response;
 pub mod response_body;
+mod said;
 mod sse;
 mod stream;
 mod too_many;

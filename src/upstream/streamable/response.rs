@@ -2,7 +2,6 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::{Response, StatusCode};
 use serde::Deserialize;
@@ -14,6 +13,7 @@ use super::http_reply::{HttpReply, take};
 use super::media::{Media, encoding, is_event_stream, media};
 use super::paced_body::PacedBody;
 use super::response_body::whole;
+use super::said::{beginning, quoted};
 use super::too_many::TooMany;
 use crate::domain::ports::ToClient;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, REFUSED, code_of};
@@ -23,11 +23,6 @@ use crate::transport::rate_limit::RateLimit;
 use crate::upstream::call_questions::CallQuestions;
 use crate::upstream::server_message::{self, ServerMessage};
 
-/// How many characters of the body of a refusal are quoted.
-const QUOTED: usize = 200;
-/// The maximum size of a body that is quoted, and how long it may take.
-const MAX_SAID: u64 = 8 << 10;
-const SAYING: Duration = Duration::from_secs(1);
 /// The cause of a refusal for its `Host`, as servers check it against DNS rebinding.
 const HOST_REFUSED: &str = ": it does not accept the Host of its URL: allow that at the server (FastMCP: \
                             TransportSecuritySettings.allowed_hosts), or set spec.external.hostHeader to one that it accepts";
@@ -136,18 +131,6 @@ async fn refusal(
         }
         _ => Err(words),
     }
-}
-
-/// Returns a body that is only quoted; nothing if it is long or late.
-pub(super) async fn beginning(endpoint: &HttpEndpoint, body: PacedBody) -> Vec<u8> {
-    let reservation = endpoint.reservation();
-    let read = tokio::time::timeout(SAYING, whole(body, MAX_SAID, &reservation)).await;
-    read.ok().and_then(Result::ok).map(Into::into).unwrap_or_default()
-}
-
-/// Returns what is quoted of a text.
-pub(super) fn quoted(said: &str) -> String {
-    said.trim().chars().take(QUOTED).collect()
 }
 
 /// Returns the error for a client error status (4xx), with the beginning of what the body says.

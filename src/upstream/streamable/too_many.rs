@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::connection::HttpEndpoint;
 use super::paced_body::PacedBody;
-use super::response::{beginning, quoted};
+use super::said::{beginning, quoted};
 use crate::domain::rpc::RETRY_AFTER_MS;
 use crate::domain::skim::Skim;
 use crate::domain::upstream::{Answer, UpstreamError};
