@@ -119,11 +119,12 @@ pub async fn exchange(
 /// Returns the host and the path of a URL, for messages.
 pub fn place(url: &str) -> String {
     let Some(uri) = url.parse::<Uri>().ok() else { return String::new() };
-    let authority = uri.authority().map_or("", |it| it.as_str().rsplit('@').next().unwrap_or_default());
-    // If a `/`, `?` or `#` of a password ends the host, the beginning of the password is taken for a port.
+    let authority = uri.authority().map_or("", |it| it.as_str());
+    // If a `/`, `?` or `#` of a password ends the host, the beginning of the password is taken for a host or a port.
     if url.split_once(authority).is_some_and(|(_, rest)| rest.contains('@')) {
-        return authority.split(':').next().unwrap_or_default().to_owned();
+        return authority.split([':', '@']).next().unwrap_or_default().to_owned();
     }
+    let authority = authority.rsplit('@').next().unwrap_or_default();
     format!("{authority}{}", uri.path())
 }
 

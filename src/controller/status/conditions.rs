@@ -25,7 +25,26 @@ pub(in crate::controller) struct Conditions {
 /// Whether a problem with this reason lies in the object itself, so that the object is not accepted. An error with any reason
 /// that no other condition shows does: no object with an error is `Ready`.
 pub(in crate::controller) fn is_of_itself(reason: Reason) -> bool {
-    !is_of_references(reason) && !has_own_condition(reason)
+    use Reason::*;
+    matches!(
+        reason,
+        InvalidObject
+            | InvalidExpression
+            | InvalidPattern
+            | InvalidConfig
+            | InvalidSchema
+            | MissingSources
+            | SyntaxError
+            | DigestMismatch
+            | UnsupportedExports
+            | StandaloneOnly
+            | NotImplemented
+            | TooLarge
+            | NotLoaded
+            | Conflicted
+            | NothingEnabled
+            | NameConflict
+    ) || !is_of_references(reason) && !has_own_condition(reason)
 }
 
 /// Whether an error with this reason is shown by `Programmed` or `Refusing`.
