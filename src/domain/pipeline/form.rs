@@ -120,7 +120,7 @@ mod tests {
     use super::*;
     use crate::domain::raw::to_raw;
 
-    fn form(fields: Value) -> Result<Form, String> {
+    fn form(fields: &Value) -> Result<Form, String> {
         Form::parse(&json!({"type": "object", "properties": fields}))
     }
 
@@ -146,7 +146,7 @@ mod tests {
             (json!({"type": "string", "pattern": "(?=a)"}), "schema: the pattern"),
             (json!({"$ref": "#"}), "schema.properties.x: type: it must be"),
         ] {
-            let why = form(json!({"x": field})).err().unwrap_or_default();
+            let why = form(&json!({"x": field})).err().unwrap_or_default();
             assert!(why.starts_with(words) && why.is_empty() == words.is_empty(), "{field}: {why}");
         }
         for schema in [json!({}), json!({"type": "object"}), json!([]), json!({"type": "string", "properties": {}})] {
