@@ -209,16 +209,7 @@ impl Server {
                 // In a box, because most requests need no room for it.
                 None => boxed(|| self.connection_in_time(&request, purpose, deadline, limit)).await?,
             };
-            check_asked(&request, &lease)?;
-            if let McpRequest::Use(call) = request {
-                // The time is not the call's.
-                deadline += log_level::report(&lease, call, Arc::ptr_eq(&slot, &self.slot)).await;
-            }
-            if let Some(client) = client {
-                let prepared = tokio::time::timeout_at(deadline, lease.prepare()).await;
-                prepared.unwrap_or(Err(UpstreamError::Timeout(limit)))?;
-                check_client(client)?;
-            }
+            deadline = self.prepare(request, (&slot, &lease), client, (deadline, limit)).await?;
             let heard = lease.heard();
             match lease.ask(request, to, deadline.saturating_duration_since(Instant::now())).await {
                 Ok(answer) => return Ok((answer, lease)),
@@ -246,6 +237,27 @@ impl Server {
                 Err(failure) => return Err(failure.into()),
             }
         }
+    }
+
+    /// Prepares a connection for a request, and checks at the end whether it may still be sent. Returns the deadline of the request.
+    async fn prepare(
+        &self,
+        request: McpRequest<'_>,
+        (slot, lease): (&Arc<ConnectionSlot>, &ConnectionUse),
+        client: Option<&dyn ToClient>,
+        (mut deadline, limit): (Instant, Duration),
+    ) -> Result<Instant, UpstreamError> {
+        check_asked(&request, lease)?;
+        if let McpRequest::Use(call) = request {
+            // The time is not the call's.
+            deadline += log_level::report(lease, call, Arc::ptr_eq(slot, &self.slot)).await;
+        }
+        if let Some(client) = client {
+            let prepared = tokio::time::timeout_at(deadline, lease.prepare()).await;
+            prepared.unwrap_or(Err(UpstreamError::Timeout(limit)))?;
+            check_client(client)?;
+        }
+        Ok(deadline)
     }
 
     /// Like [`Self::connection_for`], until `deadline`, which is that of a request with this limit.

@@ -38,6 +38,11 @@ impl RunFailure {
         Self { reason, message: text.unwrap_or(message), quotes, step: Some(step.to_owned()) }
     }
 
+    /// A failure before the first step.
+    pub(super) fn of_no_step(failure: Failure) -> Self {
+        Self { step: None, ..Self::of_step("", failure) }
+    }
+
     /// Returns what the admin API shows of the failure.
     pub(super) fn fault(&self) -> Fault {
         Fault { reason: self.reason, message: (!self.quotes).then(|| self.message.clone()) }

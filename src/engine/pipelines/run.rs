@@ -63,9 +63,7 @@ impl Engine {
         };
         let (mut steps, mut ending) = (Vec::new(), Ending::of(&run));
         let changed = match refusal {
-            Some(Failure { reason, message, text, quotes }) => {
-                Err(RunFailure { quotes, ..RunFailure::new(reason, text.unwrap_or(message)) })
-            }
+            Some(failure) => Err(RunFailure::of_no_step(failure)),
             None if size as u64 > pipeline.plan.budgets.max_input => Err(run.too_large(size)),
             None => run.within_limit(run.changed()).await,
         };

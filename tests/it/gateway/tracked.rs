@@ -100,7 +100,11 @@ async fn a_stop_by_the_admin_api_survives_a_new_plan() {
     until("the call runs", async || executes(&running).await).await;
     assert!(run(&["stop", "--cancel", "--admin", &address]).status.success());
     let ended = admin.get(&format!("invocations/{running}?wait=20")).await;
-    assert_eq!((&ended["status"], &ended["error"]["data"]["reason"]), (&json!("cancelled"), &json!("Stopped")), "{ended}");
+    assert_eq!(
+        (&ended["status"], &ended["error"]["data"]["reason"]),
+        (&json!("cancelled"), &json!("Stopped")),
+        "{ended}"
+    );
     assert!(run(&["resume", "--admin", &address]).status.success());
     assert_eq!(admin.invoke(echo).await["status"], "success");
 }

@@ -106,11 +106,7 @@ async fn a_guard_that_comes_into_force_during_a_run_sees_its_answer_or_denies_it
         let text = result["content"][0]["text"].as_str().unwrap_or_default();
         assert!(result["isError"] == true && text.contains("A Guard came into force during the call"), "{result}");
         let failed = &result["_meta"]["hawsepipe.dev/failed"];
-        assert_eq!(
-            (&failed["reason"], &failed["chain"]),
-            (&json!("FailsClosed"), &json!("default/late")),
-            "{result}"
-        );
+        assert_eq!((&failed["reason"], &failed["chain"]), (&json!("FailsClosed"), &json!("default/late")), "{result}");
     }
 }
 
