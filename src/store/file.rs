@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Error, ErrorCode, OpenFlags, params_from_iter};
 
 use super::insert::Insert;
@@ -37,6 +38,8 @@ pub(super) fn check(path: &Path, limit: Duration) -> Result<Checked, Error> {
     let started = Instant::now();
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
+    // The write-ahead log of a damaged file can have the rows that the file lacks.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     connection.busy_timeout(limit)?;
     connection.progress_handler(STEPS, Some(move || started.elapsed() >= limit))?;
     match connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0)) {
@@ -120,5 +123,31 @@ mod tests {
         }
         drop(file);
         fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn the_log_of_a_damaged_file_stays_as_it_is() {
+        let folder = std::env::temp_dir().join(format!("hawsepipe-store-{}", uuid::Uuid::new_v4().simple()));
+        fs::create_dir(&folder).unwrap();
+        let (live, copy) = (folder.join("live.db"), folder.join("copy.db"));
+        let rows = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000) INSERT INTO t SELECT i FROM n";
+        let writer = Connection::open(&live).unwrap();
+        let begin = "PRAGMA journal_mode = WAL; CREATE TABLE t (i); CREATE INDEX of_t ON t (i);";
+        writer.execute_batch(&format!("{begin} {rows}; PRAGMA wal_checkpoint(TRUNCATE); {rows};")).unwrap();
+        // As after a loss of power: the log was not written back.
+        for ending in ["", "-wal"] {
+            fs::copy(format!("{}{ending}", live.display()), format!("{}{ending}", copy.display())).unwrap();
+        }
+        let mut bytes = fs::read(&copy).unwrap();
+        bytes[4096..].fill(0x5a);
+        fs::write(&copy, &bytes).unwrap();
+        let log = fs::read(folder.join("copy.db-wal")).unwrap();
+        assert!(!log.is_empty());
+        let found = check(&copy, Duration::from_secs(10)).unwrap();
+        assert!(matches!(found, Checked::Damaged(_)), "{found:?}");
+        assert_eq!(fs::read(folder.join("copy.db-wal")).unwrap(), log);
+        assert_eq!(fs::read(&copy).unwrap(), bytes);
+        drop(writer);
+        fs::remove_dir_all(&folder).unwrap();
     }
 }
