@@ -206,6 +206,7 @@ impl Following<'_> {
         // another upstream's tool.
         self.engine.set_published_names(received.extras.seen_names.clone());
         self.engine.apply(completed.plan, completed.problems, &self.secrets).await;
+        self.history.applied();
         self.engine.set_pending(self.snapshots.pending());
         self.report();
         self.snapshots.keep(received).await;

@@ -37,7 +37,12 @@ pub struct GatewayHistory {
     /// A store that the audit trail is to be written to, and that was not reached yet.
     awaited: Mutex<Option<AwaitedStore>>,
     reached: Arc<Notify>,
+    /// Settings that wait until their plan is in force, and their store.
+    later: Mutex<LaterStore>,
 }
+
+/// The settings of a gateway and its store, if that can be known.
+type LaterStore = Option<(GatewayPlan, Result<Option<StoreTarget>, String>)>;
 
 /// A store with the task that tries to reach it, which ends on drop.
 struct AwaitedStore {
@@ -55,8 +60,8 @@ impl GatewayHistory {
         if let Some(target) = &fixed {
             Store::check(target).await.context("--store")?;
         }
-        let (awaited, reached) = (Mutex::default(), Arc::default());
-        Ok(Self { store: Arc::new(Store::new(1000)), fixed, folder, awaited, reached })
+        let (awaited, reached, later) = (Mutex::default(), Arc::default(), Mutex::default());
+        Ok(Self { store: Arc::new(Store::new(1000)), fixed, folder, awaited, reached, later })
     }
 
     /// The store, to which the engine writes.
@@ -68,7 +73,8 @@ impl GatewayHistory {
     ///
     /// If the plan requires an audit trail whose store is not there yet, the audit trail of the `running` plan goes on, in its mode
     /// and in its store: no call is to be refused meanwhile, and a trail that is required stays so. The returned Problem says
-    /// that. The first plan has none to go on with.
+    /// that. The first plan has none to go on with. If the plan does not require a trail any more, its store is in use after
+    /// [`Self::applied`].
     pub fn follow(&self, gateway: &mut GatewayPlan, running: &Plan, secrets: &impl Secrets) -> Option<Problem> {
         let target = self.target(gateway, secrets);
         let is_awaited = gateway.audit == AuditMode::Required && !running.revision.is_empty();
@@ -82,8 +88,13 @@ impl GatewayHistory {
             Ok(_) => None,
         };
         let Some(why) = why else {
-            self.set(gateway, target);
             *self.awaited() = None;
+            if running.gateway.audit == AuditMode::Required && gateway.audit != AuditMode::Required {
+                // Until the plan is in force, each call needs the store that it has.
+                *self.later() = Some((gateway.clone(), target));
+            } else {
+                self.set(gateway, target);
+            }
             return None;
         };
         let message = if running.gateway.audit == AuditMode::Required {
@@ -95,6 +106,17 @@ impl GatewayHistory {
         };
         let object = ObjectId::new(Kind::MCPGateway, gateway.key.clone());
         Some(Problem::error(Reason::StoreUnavailable, object, "spec.audit.mode", message))
+    }
+
+    /// Applies what waits until the plan of the last [`Self::follow`] is in force.
+    pub fn applied(&self) {
+        if let Some((gateway, target)) = self.later().take() {
+            self.set(&gateway, target);
+        }
+    }
+
+    fn later(&self) -> MutexGuard<'_, LaterStore> {
+        self.later.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until a store that the audit trail waits for was reached.
@@ -249,6 +271,10 @@ mod tests {
         assert!(mode == Required && told.contains("its former store") && history.store.has_reached(&file), "{told}");
         // Less is in force at once.
         assert_eq!(follow(&required, BestEffort, &postgres, &Url(None)).0, BestEffort);
+        // The store is needed until then.
+        assert!(history.later().is_some() && history.store.has_reached(&file));
+        history.applied();
+        assert!(history.later().is_none());
         history.close().await;
         std::fs::remove_dir_all(folder).unwrap();
     }

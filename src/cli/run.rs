@@ -237,6 +237,7 @@ async fn put_in_force(gateway: &RunningGateway, watch: &mut FolderWatch, mut com
     let running = Arc::clone(gateway.engine.snapshot().plan());
     compiled.problems.extend(gateway.history.follow(&mut compiled.plan.gateway, &running, &compiled.secrets));
     gateway.engine.apply(compiled.plan, compiled.problems, &compiled.secrets).await;
+    gateway.history.applied();
 }
 
 /// Reads the manifests again after each change, on request, and when a retry is due, and puts the new plan in force. If
