@@ -50,6 +50,16 @@ pub fn leaves_what_users_made() {
     until_processes("musl", 0);
     until_processes("scratch", 1);
     kubectl(&["delete", "mcpupstreams", "--all", "-n", MCP]);
-    only(MCP, &["plugin.hawsepipe.dev/", "pluginchain.hawsepipe.dev/"]);
+    // The rest of what users made.
+    only(
+        MCP,
+        &[
+            "plugin.hawsepipe.dev/",
+            "pluginchain.hawsepipe.dev/",
+            "toolpipeline.hawsepipe.dev/",
+            "secret/sums",
+            "secret/history",
+        ],
+    );
     until_processes("scratch", 0);
 }
