@@ -45,7 +45,7 @@ pub(super) fn resolved(value: &Value, field: &str, converted: &mut Converted) ->
     resolved.and_then(Result::ok).map_or(Value::Null, Value::from)
 }
 
-/// What the folder of the workspace is called.
+/// The variable that stands for the folder of the workspace.
 const FOLDER: &str = "${workspaceFolder}";
 
 /// Returns a text with the references of all clients in one spelling: `${env:NAME}` is `${NAME}`, and so is `${input:name}`,

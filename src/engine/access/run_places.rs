@@ -47,8 +47,8 @@ impl RunPlaces {
         }
         let count = places.entry(holder.clone()).or_default();
         if *count >= part {
-            let whose = if session.is_empty() { "from your address" } else { "of this session" };
-            return Err(format!("{part} runs {whose} are in progress, a part of the {most} that this gateway takes"));
+            let client = if session.is_empty() { "from your address" } else { "of this session" };
+            return Err(format!("{part} runs {client} are in progress, a part of the {most} that this gateway takes"));
         }
         *count += 1;
         drop(places);

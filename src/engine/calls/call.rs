@@ -246,7 +246,10 @@ impl Engine {
             Err(end) => return end,
         };
         // The chains over the questions can take long.
-        if let Some(end) = self.denied_since(call, sent).filter(|_| asks && !facts.asks_back) {
+        if asks
+            && !facts.asks_back
+            && let Some(end) = self.denied_since(call, sent)
+        {
             return end;
         }
         if let Some(end) = self.task_begun(call, &answered, facts) {

@@ -9,7 +9,7 @@ use crate::domain::identity::IdentityMethod;
 use crate::domain::plan::{AuthorizationPlan, Plan, RulePlan};
 use crate::domain::ports::Audit;
 
-/// A store that takes as many rows as it has permits for, and keeps the others waiting.
+/// A store that takes as many rows as it has permits for, and keeps the others waiting, or fails once it is closed.
 pub(super) struct SlowTrail {
     queued: Mutex<Vec<Value>>,
     permits: Arc<Semaphore>,
@@ -46,7 +46,7 @@ impl Audit for SlowTrail {
         self.record(row);
         let permits = Arc::clone(&self.permits);
         Box::pin(async move {
-            permits.acquire().await.unwrap().forget();
+            permits.acquire().await.map_err(|_| AuditError::Store("closed".into()))?.forget();
             Ok(())
         })
     }
@@ -129,6 +129,29 @@ async fn a_call_that_is_dropped_while_a_row_waits_has_one_end() {
         let outcome = if permits == 0 { "cancelled" } else { "ok" };
         assert_eq!((&rows[1]["outcome"], &rows[1]["principal"]), (&json!(outcome), &json!("ann")));
     }
+}
+
+#[tokio::test]
+async fn a_begin_that_may_be_stored_has_an_end_whatever_becomes_of_the_trail() {
+    let failing = SlowTrail::new(0);
+    failing.permits.close();
+    let engine = required(&failing, &[]).await;
+    let reply = call(&engine, "{}").await;
+    assert!(reply.to_string().contains("AuditUnavailable") && sent(&engine).is_empty(), "{reply}");
+    assert_eq!(failing.kinds(), ["begin", "end"]);
+    // The mode changes while the call is at its server.
+    let trail = SlowTrail::new(9);
+    let engine = required(&trail, &[]).await;
+    *engine.server.holds.lock().unwrap() = true;
+    let running = engine.clone();
+    let running = tokio::spawn(async move { call(&running, "{}").await });
+    until(|| sent(&engine).len() == 1).await;
+    let mut plan = Plan::clone(engine.snapshot().plan());
+    plan.gateway.audit = AuditMode::Off;
+    engine.apply(plan, Vec::new(), &NoSecrets).await;
+    engine.server.go.notify_one();
+    assert!(running.await.unwrap()["result"].is_object());
+    assert_eq!(trail.kinds(), ["begin", "end"]);
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ const { types: { isNativeError } } = require('node:util');
 
 // How messages begin that have no content: those of the gateway's scripts, and some of V8.
 const OWN = new RegExp('^(?:its `error` is not a string|exports nothing that serves the \\w+ phase|exports no function \\w+'
-  + '|onResponseStream yielded a value that is not a string|this plugin lists no egress, so it may reach no host'
+  + '|onResponseStream yielded a value that is not a string|this plugin lists no egress'
   + '|the call is over|Do not know how to serialize a BigInt|Converting circular structure to JSON'
   + '|Invalid (?:string|array) length|Array buffer allocation failed)');
 

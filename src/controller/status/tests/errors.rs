@@ -148,3 +148,33 @@ fn a_gateway_shows_what_its_pods_cannot_use() {
         assert!(status["conditions"].to_string().contains("words of the pod"), "{status}");
     }
 }
+
+#[test]
+fn a_pipeline_whose_model_lacks_its_key_is_not_ready() {
+    let mut spec = pipeline();
+    spec["models"] = json!([{"role": "fast", "baseURL": "https://llm.example/v1", "model": "m",
+        "apiKeySecretRef": {"name": "llm", "key": "key"}}]);
+    let mut namespace = Namespace::of(&all_kinds(spec), None);
+    for (state, expected) in
+        [("Found", "True Ready"), ("NotFound", "False SecretNotFound"), ("Invalid", "False InvalidSecret")]
+    {
+        let secret = json!({"namespace": "ns", "name": "llm", "key": "key", "state": state});
+        let report = serde_json::from_value(json!({"revision": "new", "secrets": [secret]})).unwrap();
+        let ready = [("pod".to_owned(), Ok(Arc::new(Reported::new(report))))].into();
+        namespace.input.pods.insert(gateway(), Pods { all: 1, ready, ..Pods::default() });
+        assert_eq!(namespace.condition(Kind::ToolPipeline, "Ready"), expected);
+    }
+}
+
+#[test]
+fn a_gateway_without_ready_pods_says_that_they_wait_for_the_store_of_a_required_trail() {
+    let mut namespace = Namespace::of(&all_kinds(pipeline()), None);
+    namespace.input.runs(None);
+    let said = |namespace: &Namespace| namespace.status(Kind::MCPGateway)["conditions"].to_string();
+    assert!(!said(&namespace).contains("reached its store"));
+    let state = namespace.input.state();
+    let mut plan = crate::domain::plan::Plan::clone(&state.in_force);
+    plan.gateway.audit = crate::domain::audit::AuditMode::Required;
+    state.in_force = Arc::new(plan);
+    assert!(said(&namespace).contains("a pod is ready once it has reached its store"), "{}", said(&namespace));
+}
