@@ -146,12 +146,8 @@ impl Engine {
 
     /// Accepts a call and counts it against the limits of the process and the caller, or returns why the call is
     /// refused.
-    pub(crate) fn admit(&self, snapshot: &Snapshot, request: &CallRequest<'_>) -> Result<Admitted, AdmissionError> {
-        self.admit_of(snapshot, request.caller, request.depth(), request.is_call())
-    }
-
-    /// Like [`Self::admit`], for a request of this caller. `is_call` tells whether it counts against the number of calls that
-    /// a session makes in all.
+    /// `depth` is how many calls enclose the request; `is_call` tells whether it counts against the number of calls that a session
+    /// makes in all.
     pub(crate) fn admit_of(
         &self,
         snapshot: &Snapshot,

@@ -11,7 +11,7 @@ use super::chain::ChainEnd;
 use super::input_state::{Answered, AskedInput, InputState, NotSealed};
 use super::outcome::CallEnd;
 use super::rounds::InputQuestions;
-use super::tool_result::ResultFacts;
+use super::unchecked::Unchecked;
 use crate::domain::budget::{Category, NoRoom};
 use crate::domain::json::doubled_key;
 use crate::domain::method::Method;
@@ -19,13 +19,22 @@ use crate::domain::question::{INPUT_REQUESTS, INPUT_REQUIRED, Question, REQUEST_
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::skim::Skim;
 use crate::domain::upstream::{Answer, InputRound, UpstreamError};
+use crate::engine::Engine;
+
+impl Engine {
+    /// Opens what the client answers to an earlier result of this call, and runs the response chains over it.
+    pub(super) async fn client_answers(&self, client: &AskedClient<'_>) -> Result<Answered, CallEnd> {
+        client.answers(client.call.request.round.clone()).await
+    }
+}
 
 impl AskedClient<'_> {
     /// Returns the end of a call whose result asks the client for input.
-    pub(super) async fn asks_back(&self, answer: Answer, facts: ResultFacts) -> CallEnd {
-        let Answer::Result(result) = &answer else { return CallEnd::asks_back(answer, facts) };
+    pub(super) async fn asks_back(&self, answer: &Unchecked) -> CallEnd {
+        let (facts, answer) = (answer.facts(), answer.unseen());
+        let Answer::Result(result) = answer else { return CallEnd::asks_back(answer.clone(), facts) };
         if !self.call.item.watches_questions() {
-            return CallEnd::asks_back(answer, facts);
+            return CallEnd::asks_back(answer.clone(), facts);
         }
         if let Some(steps) = doubled_key(result.get()) {
             return self.engine.withheld(self.call, &steps);
@@ -82,7 +91,7 @@ impl AskedClient<'_> {
 
     /// Returns what is sent to the server of the round that the client answers: its answers after the response chains, and
     /// the server's own state.
-    pub(super) async fn answers(&self, round: InputRound) -> Result<Answered, CallEnd> {
+    async fn answers(&self, round: InputRound) -> Result<Answered, CallEnd> {
         let is_watched = self.call.item.watches_questions();
         let state = round.state.as_deref().and_then(|state| Skim::from(state).text());
         let opened = state.as_deref().and_then(|state| InputState::open(self.engine, self.call, state));
@@ -123,8 +132,9 @@ impl AskedClient<'_> {
     pub(super) async fn answers_early(
         &self,
         given: &RawObject,
-        result: &RawValue,
+        answer: &Unchecked,
     ) -> Result<Option<InputRound>, CallEnd> {
+        let Answer::Result(result) = answer.unseen() else { return Ok(None) };
         let asked = InputQuestions::read(result);
         let Some(asked) = asked.ok().filter(|_| doubled_key(result.get()).is_none()) else { return Ok(None) };
         let held = self.engine.budget().reservation(Category::Answer);

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use super::asked_client::AskedClient;
 use super::outcome::CallEnd;
 use super::rounds::MAX_QUESTIONS;
+use super::unchecked::Unchecked;
 use crate::domain::budget::{Category, NoRoom};
 use crate::domain::json::doubled_key;
 use crate::domain::method::Method;
@@ -17,16 +18,16 @@ use crate::domain::upstream::{Answer, UpstreamError};
 use crate::engine::plan::linked_item::Selected;
 
 impl AskedClient<'_> {
-    /// Returns an answer whose questions may be asked. The questions in an error are part of the content that the response
+    /// Runs the chains on the questions of an answer, which has only what they let pass afterwards. The questions in an error are part of the content that the response
     /// chains see, so that they pass if a plugin there checks them and no chain names their method.
-    pub(super) async fn asks_by_error(&self, answer: Answer) -> Result<Answer, CallEnd> {
+    pub(super) async fn asks_by_error(&self, answer: &mut Unchecked) -> Result<(), CallEnd> {
         let item = self.call.item;
-        let Answer::Error(error) = &answer else { return Ok(answer) };
+        let Answer::Error(error) = answer.unseen() else { return Ok(()) };
         let Some(chains) = item.questions(Method::Elicit).filter(|_| item.watches_questions() && asks(error)) else {
-            return Ok(answer);
+            return Ok(());
         };
         if chains.is_empty() && item.response.iter().any(Selected::checks) {
-            return Ok(answer);
+            return Ok(());
         }
         if let Some(steps) = doubled_key(error.get()) {
             return Err(self.engine.withheld(self.call, &steps));
@@ -56,7 +57,8 @@ impl AskedClient<'_> {
         }
         data.set("elicitations", to_raw(&passed));
         error.set("data", data.to_raw());
-        Ok(Answer::Error(error.to_raw()))
+        answer.set_error(error.to_raw());
+        Ok(())
     }
 }
 

@@ -3,10 +3,9 @@
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use super::arrived::Arrived;
 use super::cause::Cause;
-use super::meta::CallMeta;
 use super::outcome::{CallEnd, Denial, DenialKind};
-use super::recorder::CallRecorder;
 use super::routed_call::Routed;
 use super::tool_result::{says_caching, set_members, with_meta};
 use crate::domain::apps;
@@ -28,7 +27,7 @@ use crate::engine::access::admission::AdmissionError;
 use crate::engine::plan::link::LinkedUpstream;
 use crate::engine::plan::snapshot::{Lookup, Snapshot};
 use crate::engine::plan::withheld_item::WithheldItem;
-use crate::engine::request::{CallRequest, Caller, Endpoint, ItemName, Reply};
+use crate::engine::request::{Caller, Endpoint, ItemName, Reply};
 
 /// The member that has the trace of a call, if the client asked for it.
 const TRACE: &str = "hawsepipe.dev/trace";
@@ -258,13 +257,8 @@ impl Engine {
     }
 
     /// Records the end of a call, and returns the reply for the client.
-    pub(crate) fn finish(
-        &self,
-        end: CallEnd,
-        mut recorder: CallRecorder,
-        meta: &CallMeta,
-        request: &CallRequest<'_>,
-    ) -> Reply {
+    pub(super) fn finish(&self, end: CallEnd, arrived: Arrived<'_>) -> Reply {
+        let Arrived { request, meta, mut recorder, .. } = arrived;
         let end = published(end, &recorder.record().upstream, &request.endpoint).held_in(request.reservation);
         recorder.gives(&end);
         recorder.end(end.outcome, end.reason);

@@ -5,9 +5,9 @@ use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use super::arrived::Arrived;
 use super::meta::CallMeta;
 use super::outcome::{CallEnd, Denial};
-use super::recorder::CallRecorder;
 use super::tool_result::ResultFacts;
 use crate::domain::definition::runs_as_task_only;
 use crate::domain::extensions::TASKS;
@@ -88,19 +88,12 @@ pub(super) fn own_tool(snapshot: &Snapshot, request: &CallRequest<'_>) -> Option
 
 impl Engine {
     /// Runs a search, or says what is wrong with a call of the gateway's own tools.
-    pub(super) async fn run_own_tool(
-        &self,
-        tool: &OwnTool,
-        snapshot: &Snapshot,
-        request: &CallRequest<'_>,
-        meta: &CallMeta,
-        recorder: &mut CallRecorder,
-    ) -> CallEnd {
-        let _admitted = match self.admit(snapshot, request) {
-            Ok(admitted) => admitted,
-            Err(error) => return self.not_admitted(&error),
-        };
-        recorder.routed("", request.name);
+    pub(super) async fn run_own_tool(&self, arrived: &mut Arrived<'_>, tool: &OwnTool) -> CallEnd {
+        if let Err(end) = self.admit(arrived) {
+            return end;
+        }
+        let (request, meta) = (arrived.request, arrived.meta);
+        arrived.recorder.routed("", request.name);
         let arguments = request.input.map_or(Skim::EMPTY, Skim::from);
         if let Err(places) = tool.check(arguments) {
             return CallEnd::invalid_arguments(request.name, &places);

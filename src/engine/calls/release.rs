@@ -2,31 +2,66 @@
 
 use std::sync::Arc;
 
-use super::call::is_foreign;
+use super::arrived::Arrived;
+use super::asked_client::AskedClient;
 use super::chain::{CallContext, ChainEnd};
 use super::content::Content;
 use super::outcome::CallEnd;
 use super::recheck::{Effect, NewGuards, Sent};
 use super::recorder::CallRecorder;
 use super::routed_call::Routed;
-use super::tool_result::{ResultFacts, without_members};
-use crate::domain::json::doubled_key;
+use super::tool_result::{MODERN_OF_RESOURCES, leave_out_other_structure, without_members};
+use super::unchecked::Unchecked;
+use crate::domain::item::ItemKind;
 use crate::domain::question::RESULT_TYPE;
-use crate::domain::upstream::{Answer, OutMembers, ServerAnswer, UpstreamError};
+use crate::domain::upstream::{OutMembers, ServerAnswer};
 use crate::domain::version::Era;
 use crate::engine::Engine;
+use crate::engine::request::Reply;
+
+/// The end of a call with what may be given to the client: its response chains have run. Nothing else makes one.
+pub(super) struct Released(CallEnd);
+
+impl From<Released> for CallEnd {
+    fn from(Released(end): Released) -> Self {
+        end
+    }
+}
 
 impl Engine {
+    /// Runs the response chains on an answer, and writes what they let pass as the client of the call can read it.
+    pub(super) async fn release(
+        self: &Arc<Self>,
+        arrived: &mut Arrived<'_>,
+        client: &AskedClient<'_>,
+        answer: Unchecked,
+        (sent, new): (&OutMembers, NewGuards),
+    ) -> Result<Released, CallEnd> {
+        let (call, context) = (client.call, CallContext::of_call(client));
+        // A modern server or a plugin can make structure that clients of the legacy era cannot read.
+        let can_be_other = answer.era() == Era::Modern || !call.item.response.is_empty() || !new.response.is_empty();
+        let is_foreign_resource = call.request.kind == ItemKind::Resource && is_foreign(call, answer.era());
+        let answer = if is_foreign_resource { answer.without_members(&MODERN_OF_RESOURCES) } else { answer };
+        let (sent, recorder) = ((Some(sent), new), &mut arrived.recorder);
+        let mut end = self.run_response_chains(call, context, answer, sent, recorder).await;
+        if let (Reply::Result(result), Era::Legacy, true) = (&mut end.reply, call.request.caller.era, can_be_other) {
+            leave_out_other_structure(result);
+        }
+        Ok(Released(end))
+    }
+
     /// Runs the response chains on the upstream's answer, and then the entries that came into force during the call. Their `when`
     /// expressions see what was `sent`; `None` if that is not known.
     pub(super) async fn run_response_chains(
         self: &Arc<Self>,
         call: &Routed<'_>,
         context: CallContext<'_>,
-        (ServerAnswer { era, answer }, facts): (ServerAnswer, ResultFacts),
+        answer: Unchecked,
         (sent, new): (Option<&OutMembers>, NewGuards),
         recorder: &mut CallRecorder,
     ) -> CallEnd {
+        let facts = answer.facts();
+        let ServerAnswer { era, answer } = answer.open();
         let is_guarded = call.item.is_guarded() || !new.response.is_empty();
         if call.item.response.is_empty() && !is_guarded {
             return CallEnd::answered(answer, facts);
@@ -55,23 +90,6 @@ impl Engine {
             (Some(Content::Answer(answer)), _) => CallEnd::answered_anew(answer),
             _ => CallEnd::internal("a response chain gave no answer"),
         }
-    }
-
-    /// Returns the end of a call of whose result it is not clear what the server wants: it may ask the client for input that
-    /// chains must see. A key that stands twice is told elsewhere where a Guard is on the call.
-    pub(super) fn unclear(&self, call: &Routed<'_>, answered: &ServerAnswer, facts: ResultFacts) -> Option<CallEnd> {
-        let is_told = || {
-            let Answer::Result(result) = &answered.answer else { return false };
-            call.item.is_guarded() && doubled_key(result.get()).is_some()
-        };
-        let why = if facts.mistyped && answered.era == Era::Modern {
-            "the resultType of its result is not a string"
-        } else if facts.unclear && call.item.watches_questions() && !is_told() {
-            "its result has a member twice, or one whose name cannot be decoded"
-        } else {
-            return None;
-        };
-        Some(self.upstream_failed(call, &UpstreamError::Protocol(why.into())))
     }
 
     /// Runs the chains of the call, then the entries that are new, and so on until none came into force while others ran. Returns the
@@ -113,4 +131,9 @@ impl Engine {
             }
         }
     }
+}
+
+/// Whether an answer of this era is for a client of the legacy era, and in the words of the modern one.
+fn is_foreign(call: &Routed<'_>, era: Era) -> bool {
+    call.request.caller.era == Era::Legacy && era == Era::Modern
 }

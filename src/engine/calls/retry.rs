@@ -7,10 +7,11 @@ use tokio::time::Instant;
 
 use super::recorder::CallRecorder;
 use super::routed_call::Routed;
+use super::unchecked::Unchecked;
 use crate::domain::item::Hints;
 use crate::domain::plan::RetryWhen;
 use crate::domain::ports::ToClient;
-use crate::domain::upstream::{OutCall, ServerAnswer, UpstreamError};
+use crate::domain::upstream::{OutCall, UpstreamError};
 use crate::engine::Engine;
 
 impl Engine {
@@ -22,13 +23,13 @@ impl Engine {
         out: &mut OutCall,
         client: &dyn ToClient,
         recorder: &mut CallRecorder,
-    ) -> Result<ServerAnswer, UpstreamError> {
+    ) -> Result<Unchecked, UpstreamError> {
         let (retry, timeout) = (call.plan().retry, out.timeout);
         let (deadline, pause) = (Instant::now() + timeout, Duration::from_millis(u64::from(retry.backoff_ms)));
         let mut lost = None;
         for _ in 0..retry.attempts {
             let failure = match self.upstreams.call(&call.upstream.target, out, client).await {
-                Ok(answer) => return Ok(answer),
+                Ok(answer) => return Ok(Unchecked::new(answer)),
                 Err(failure) => failure,
             };
             let left = deadline.saturating_duration_since(Instant::now()).saturating_sub(pause);
@@ -51,7 +52,7 @@ impl Engine {
             lost = Some(failure).filter(|failure| !was_not_sent(failure)).or(lost);
         }
         let last = self.upstreams.call(&call.upstream.target, out, client).await;
-        last.map_err(|failure| of_all(failure, lost, timeout))
+        last.map(Unchecked::new).map_err(|failure| of_all(failure, lost, timeout))
     }
 }
 

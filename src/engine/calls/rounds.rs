@@ -7,17 +7,16 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use serde_json::value::RawValue;
 
+use super::arrived::Arrived;
 use super::asked_client::AskedClient;
 use super::input_state::Answered;
 use super::outcome::CallEnd;
-use super::recorder::CallRecorder;
-use super::routed_call::Routed;
-use super::tool_result::ResultFacts;
+use super::unchecked::Unchecked;
 use crate::domain::budget::{Category, NoRoom};
 use crate::domain::method::Method;
 use crate::domain::question::{INPUT_REQUESTS, Question, REQUEST_STATE};
 use crate::domain::raw::{RawObject, to_raw};
-use crate::domain::upstream::{Answer, InputRound, OutMembers, ServerAnswer, UpstreamError};
+use crate::domain::upstream::{Answer, InputRound, OutMembers, UpstreamError};
 use crate::domain::version::Era;
 use crate::engine::Engine;
 
@@ -31,34 +30,31 @@ impl Engine {
     /// returned as an answer, since that client itself sends the call once more.
     pub(super) async fn send_in_rounds(
         self: &Arc<Self>,
-        call: &Routed<'_>,
+        arrived: &mut Arrived<'_>,
         client: &AskedClient<'_>,
         members: &mut OutMembers,
-        recorder: &mut CallRecorder,
-    ) -> Result<(ServerAnswer, ResultFacts), CallEnd> {
-        let Answered { mut round, mut early } = client.answers(call.request.round.clone()).await?;
-        self.audit_begin(call, recorder).await?;
+        Answered { mut round, mut early }: Answered,
+    ) -> Result<Unchecked, CallEnd> {
+        let (call, recorder) = (client.call, &mut arrived.recorder);
         recorder.sends(|| call.as_content(members));
         for _ in 0..MAX_ROUNDS {
             let answer = self.send(call, (client, client), members, round, recorder).await?;
-            let facts = ResultFacts::of(&answer.answer);
-            let Answer::Result(result) = &answer.answer else { return Ok((answer, facts)) };
-            if !facts.asks_back {
-                return Ok((answer, facts));
+            if !answer.facts().asks_back {
+                return Ok(answer);
             }
             let client_is_asked = call.request.caller.era == Era::Modern && call.request.within.is_none();
-            let is_modern = answer.era == Era::Modern;
+            let is_modern = answer.era() == Era::Modern;
             if client_is_asked && (is_modern || call.item.watches_questions()) {
-                let Some(given) = early.take().filter(|_| is_modern) else { return Ok((answer, facts)) };
-                let Some(next) = client.answers_early(&given, result).await? else { return Ok((answer, facts)) };
+                let Some(given) = early.take().filter(|_| is_modern) else { return Ok(answer) };
+                let Some(next) = client.answers_early(&given, &answer).await? else { return Ok(answer) };
                 round = next;
                 continue;
             }
             if !is_modern {
                 // To a server of the legacy era the member means nothing: it has executed the call.
-                return Ok((answer, ResultFacts { asks_back: false, ..facts }));
+                return Ok(answer.not_asking_back());
             }
-            round = match InputQuestions::read(result) {
+            round = match InputQuestions::of(&answer) {
                 Ok(questions) => questions.ask(client).await?,
                 Err(why) => return Err(self.upstream_failed(call, &UpstreamError::Protocol(why.to_owned()))),
             };
@@ -75,6 +71,12 @@ pub(super) struct InputQuestions {
 }
 
 impl InputQuestions {
+    /// Reads an answer that asks for input. The error says what is wrong with it.
+    fn of(answer: &Unchecked) -> Result<Self, &'static str> {
+        let (Answer::Result(text) | Answer::Error(text)) = answer.unseen();
+        Self::read(text)
+    }
+
     /// Reads a result whose type is `input_required`. The error says what is wrong with it.
     pub(super) fn read(result: &RawValue) -> Result<Self, &'static str> {
         const MISSHAPEN: &str = "its result asks for input in no form that the protocol has";

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
+use super::arrived::Arrived;
 use super::meta::CallMeta;
 use super::outcome::{CallEnd, Denial};
-use super::recorder::CallRecorder;
 use super::routed_call::Routed;
 use crate::domain::item::MAX_URI;
 use crate::domain::reason::Reason;
@@ -21,17 +21,22 @@ pub(crate) fn invalid_section(why: &str) -> RpcError {
 
 impl CallEnd {
     /// The end of a call that names a place in a document which is not valid.
-    pub(super) fn invalid_section(why: &str) -> Self {
+    fn invalid_section(why: &str) -> Self {
         Self::new(Reply::Error(invalid_section(why)), CallOutcome::RpcError, Reason::InvalidSection)
     }
 }
 
 impl Engine {
-    /// Returns the end of a call that the rules allow, of an item that is not visible in the section that the call comes from.
-    pub(super) fn outside_section(&self, call: &Routed<'_>, recorder: &mut CallRecorder) -> Option<CallEnd> {
-        let refusal = call.snapshot.bound_section(call.meta.place())?.refusal(call.route.upstream)?;
-        recorder.routed(&call.facts.upstream, &call.facts.shown);
-        Some(self.refused(call.request.kind, Denial::refused(None, &refusal)))
+    /// Refuses a call that names a place in a document which is not valid.
+    pub(super) fn place(&self, arrived: &Arrived<'_>) -> Result<(), CallEnd> {
+        arrived.meta.section.as_ref().map_or_else(|why| Err(CallEnd::invalid_section(why)), |_| Ok(()))
+    }
+
+    /// Refuses a call of an item that is not visible in the section that the call comes from.
+    pub(super) fn section(&self, call: &Routed<'_>) -> Result<(), CallEnd> {
+        let section = call.snapshot.bound_section(call.meta.place());
+        let refusal = section.and_then(|section| section.refusal(call.route.upstream));
+        refusal.map_or(Ok(()), |refusal| Err(self.refused(call.request.kind, Denial::refused(None, &refusal))))
     }
 
     /// Returns the end of a call of an item that is not there, or that no rule could allow its client: these two cannot be told

@@ -6,7 +6,7 @@ use tracing::{Span, debug_span};
 
 use super::meta::CallMeta;
 use super::routed_call::Routed;
-use super::tool_result::ResultFacts;
+use super::unchecked::Unchecked;
 use crate::domain::item::ItemKind;
 use crate::domain::method::Method;
 use crate::domain::model::{ModelAnswer, ModelFailure};
@@ -109,17 +109,17 @@ fn transport(plan: &TransportPlan) -> Option<&'static str> {
 }
 
 /// Records what came of the request to the server in the span that [`upstream`] made.
-pub(crate) fn answered(span: &Span, answer: Result<&Answer, &UpstreamError>) {
+pub(super) fn answered(span: &Span, answer: Result<&Unchecked, &UpstreamError>) {
     if span.is_disabled() {
         return;
     }
-    match answer {
-        Ok(Answer::Error(text)) => {
+    match answer.map(|answer| (answer.unseen(), answer.facts())) {
+        Ok((Answer::Error(text), _)) => {
             let code = code_of(text).map_or_else(|| "_OTHER".to_owned(), |code| code.to_string());
             span.record("rpc.response.status_code", &code);
             failed(span, &code);
         }
-        Ok(answer) if ResultFacts::of(answer).is_error => failed(span, CallOutcome::ToolError.as_label()),
+        Ok((_, facts)) if facts.is_error => failed(span, CallOutcome::ToolError.as_label()),
         Ok(_) => {}
         Err(error) => failed(span, error.reason().as_str()),
     }

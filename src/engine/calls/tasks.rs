@@ -7,17 +7,18 @@ use std::time::Duration;
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use super::arrived::{Arrived, FoundItem};
 use super::asked_client::AskedClient;
 use super::chain::CallContext;
 use super::content::Content;
-use super::find::LookupTarget;
-use super::meta::CallMeta;
 use super::outcome::{CallEnd, Denial};
 use super::recheck::{Effect, NewGuards, Sent};
 use super::recorder::CallRecorder;
+use super::route::LookupTarget;
 use super::routed_call::Routed;
 use super::task_state::{id_of, legacy_id, plain, related_to, set_id, set_legacy_id, with_related, without_related};
 use super::tool_result::{ResultFacts, with_members};
+use super::unchecked::Unchecked;
 use crate::domain::extensions::TASKS;
 use crate::domain::identity::Identity;
 use crate::domain::item::ItemKind;
@@ -35,15 +36,15 @@ use crate::domain::upstream::{Answer, InputRound, OutMembers, ServerAnswer, Upst
 use crate::domain::version::Era;
 use crate::engine::Engine;
 use crate::engine::plan::linked_item::Selected;
-use crate::engine::plan::snapshot::{Lookup, Snapshot};
-use crate::engine::request::{CallRequest, Reply, TaskUse};
+use crate::engine::plan::snapshot::Lookup;
+use crate::engine::request::{Reply, TaskUse};
 
 impl Engine {
     /// Returns the end of a call whose server answers with a task; `None` if the answer is another one.
-    pub(super) fn task_begun(&self, call: &Routed<'_>, answered: &ServerAnswer, facts: ResultFacts) -> Option<CallEnd> {
-        let Answer::Result(result) = &answered.answer else { return None };
-        let begun = if answered.era == Era::Modern {
-            facts.begins_task.then(|| self.modern_task(call, result))?
+    pub(super) fn task_begun(&self, call: &Routed<'_>, answer: &Unchecked) -> Option<CallEnd> {
+        let Answer::Result(result) = answer.unseen() else { return None };
+        let begun = if answer.era() == Era::Modern {
+            answer.facts().begins_task.then(|| self.modern_task(call, result))?
         } else if matches!(call.request.task, TaskUse::Begins(_)) {
             let id = legacy_id(result)?;
             self.sealed_task(call, id).and_then(|id| {
@@ -89,19 +90,12 @@ impl Engine {
     }
 
     /// Runs a request about a task.
-    pub(super) async fn run_task(
-        self: &Arc<Self>,
-        snapshot: &Arc<Snapshot>,
-        request: &CallRequest<'_>,
-        task: &OpenTask,
-        meta: &CallMeta,
-        recorder: &mut CallRecorder,
-    ) -> CallEnd {
-        let mut admitted = match self.admit(snapshot, request) {
-            Ok(admitted) => admitted,
-            Err(error) => return self.not_admitted(&error),
-        };
-        let (snapshot, found) = match self.find_guarded(snapshot, LookupTarget::OfTask(&task.facts)).await {
+    pub(super) async fn run_task(self: &Arc<Self>, arrived: &mut Arrived<'_>, task: &OpenTask) -> CallEnd {
+        if let Err(end) = self.admit(arrived) {
+            return end;
+        }
+        let request = arrived.request;
+        let (snapshot, found) = match self.find_guarded(&arrived.snapshot, LookupTarget::OfTask(&task.facts)).await {
             Ok(looked_up) => looked_up,
             Err(error) => return self.not_admitted(&error),
         };
@@ -112,15 +106,16 @@ impl Engine {
                 return CallEnd::new(error, CallOutcome::RpcError, Reason::TaskGone);
             }
         };
-        let mut call = Routed::new(&snapshot, &found, request, meta, recorder.record());
-        recorder.routed(&call.facts.upstream, &call.facts.shown);
-        if let Err(error) = self.admit_upstream(&mut admitted, call.plan()) {
+        let found = FoundItem { snapshot, found };
+        let mut call = arrived.routed(&found);
+        if let Err(error) = self.admit_upstream(&mut arrived.places, call.plan()) {
             return self.not_admitted(&error);
         }
         if task.method == Method::TaskResult {
             // The server answers once the task has ended. Only the ceiling of calls bounds that.
-            call.timeout = Duration::from_millis(u64::from(snapshot.plan().gateway.limits.call_ceiling_ms));
+            call.timeout = Duration::from_millis(u64::from(call.snapshot.plan().gateway.limits.call_ceiling_ms));
         }
+        let recorder = &mut arrived.recorder;
         if let Some(denial) = self.denied_task(&call, task, recorder) {
             return self.refused(ItemKind::Tool, denial).into_error();
         }
@@ -159,29 +154,29 @@ impl Engine {
             return end;
         }
         let to = (client as &dyn ToClient, client.client);
-        let ServerAnswer { era, answer } =
-            match self.send(call, to, &mut members, InputRound::default(), recorder).await {
-                Ok(answered) => answered,
-                Err(end) => return end,
-            };
+        let answer = match self.send(call, to, &mut members, InputRound::default(), recorder).await {
+            Ok(answer) => answer,
+            Err(end) => return end,
+        };
         let new = match self.recheck_task(call, task.method) {
             Ok(new) => new,
             Err(end) => return end,
         };
         if guards_response(call)
-            && let Answer::Result(text) | Answer::Error(text) = &answer
+            && let Answer::Result(text) | Answer::Error(text) = answer.unseen()
             && let Some(steps) = doubled_key(text.get())
         {
             return self.withheld(call, &steps);
         }
+        let ServerAnswer { era, answer } = answer.open();
         match (answer, task.method) {
             (Answer::Error(error), method) => {
-                let content = ServerAnswer { era, answer: Answer::Error(error) };
+                let content = Unchecked::new(ServerAnswer { era, answer: Answer::Error(error) });
                 let end = self.task_content(call, client, content, new, recorder).await;
                 if method == Method::TaskResult { end } else { end.into_error() }
             }
             (Answer::Result(result), Method::TaskResult) => {
-                let content = ServerAnswer { era, answer: Answer::Result(without_related(&result)) };
+                let content = Unchecked::new(ServerAnswer { era, answer: Answer::Result(without_related(&result)) });
                 let mut end = self.task_content(call, client, content, new, recorder).await;
                 if let Reply::Result(result) = &mut end.reply {
                     *result = with_related(result, &task.id);
@@ -209,22 +204,20 @@ impl Engine {
         self: &Arc<Self>,
         call: &Routed<'_>,
         client: &TaskClient<'_>,
-        ServerAnswer { era, answer }: ServerAnswer,
+        mut content: Unchecked,
         new: NewGuards,
         recorder: &mut CallRecorder,
     ) -> CallEnd {
-        let answer = match client.client.asks_by_error(answer).await {
-            Ok(answer) => answer,
-            Err(end) => return end,
-        };
+        if let Err(end) = client.client.asks_by_error(&mut content).await {
+            return end;
+        }
         let method = call.request.kind.used_by();
         let context = CallContext::of(&call.facts, method, client);
-        let facts = ResultFacts::of(&answer);
+        let facts = content.facts();
         if (facts.asks_back || facts.unclear) && (call.item.watches_questions() || new.denial().is_some()) {
             return self.refused(ItemKind::Tool, past_chains());
         }
-        let answered = (ServerAnswer { era, answer }, facts);
-        self.run_response_chains(call, context, answered, (None, new), recorder).await
+        self.run_response_chains(call, context, content, (None, new), recorder).await
     }
 
     /// Returns the end of a request that is answered with the state of a task. In the modern era the state has the result,
@@ -260,7 +253,7 @@ impl Engine {
         if call.item.response.is_empty() && !call.item.watches_questions() {
             return plainly(shown);
         }
-        let content = ServerAnswer { era, answer: content };
+        let content = Unchecked::new(ServerAnswer { era, answer: content });
         with_content(&shown, self.task_content(call, client, content, NewGuards::default(), recorder).await)
     }
 }

@@ -6,12 +6,12 @@ use super::*;
 use crate::domain::plan::{ArgumentOverride, ToolOverride};
 
 /// Arguments that are too large to be checked on a thread that serves calls.
-fn long() -> String {
+pub(super) fn long() -> String {
     format!(r#"{{"n":1,"text":"{}"}}"#, "x".repeat(300_000))
 }
 
 /// Runs a test on a runtime in which no check that takes a thread of its own begins before the test drops the sender.
-fn while_checks_wait(test: impl AsyncFnOnce(Sender<()>)) {
+pub(super) fn while_checks_wait(test: impl AsyncFnOnce(Sender<()>)) {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().max_blocking_threads(1).build().unwrap();
     let (held, released) = channel();

@@ -34,6 +34,7 @@ mod scrape;
 mod scripts;
 mod server;
 mod sessions;
+mod stages;
 mod subscriptions;
 mod swaps;
 mod unread_lists;

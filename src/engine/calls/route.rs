@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use super::arrived::{Arrived, FoundItem};
+use super::outcome::CallEnd;
 use crate::domain::item::ItemKind;
 use crate::domain::task::TaskFacts;
 use crate::engine::Engine;
@@ -28,9 +30,21 @@ impl LookupTarget<'_> {
 }
 
 impl Engine {
+    /// Finds the item of a call, after all that the call waits for: the lists of its upstream and the plugins that guard it.
+    pub(super) async fn route(&self, arrived: &Arrived<'_>) -> Result<FoundItem, CallEnd> {
+        let request = arrived.request;
+        let target = LookupTarget::Named(request.item());
+        let found = self.find_guarded(&arrived.snapshot, target).await;
+        let (snapshot, found) = found.map_err(|error| self.not_admitted(&error))?;
+        match snapshot.usable(found, request.within.is_some_and(|within| within.is_of_pipeline)) {
+            Lookup::Found(found) => Ok(FoundItem { snapshot, found }),
+            other => Err(self.not_there(&snapshot, request, arrived.meta, &other)),
+        }
+    }
+
     /// Finds an item after waiting for the plugins that guard calls of it: until they are loaded or have failed to load, or
     /// until the time limit. If the call were sent earlier, its answer might have to be withheld. After a wait, looks the
-    /// item up again, because another plan may be in force.
+    /// item up again, because another plan may be in force. Asks the gate again, because the wait can be long.
     ///
     /// # Errors
     /// If the plan in which the item was looked up last refuses every call.

@@ -2,7 +2,6 @@
 
 use super::cause::Cause;
 use super::outcome::{CallEnd, Denial, DenialKind};
-use super::recorder::CallRecorder;
 use super::routed_call::Routed;
 use crate::config::access::authorize::{Decision, Rule};
 use crate::domain::plan::RulePlan;
@@ -32,21 +31,22 @@ fn unscoped(rule: &RulePlan) -> CallEnd {
 }
 
 impl Engine {
-    /// Returns the end of a call that the rules do not allow.
-    pub(super) fn denied(&self, call: &Routed<'_>, recorder: &mut CallRecorder) -> Option<CallEnd> {
-        let end = self.denied_with(call, &call.content, "received")?;
-        recorder.routed(&call.facts.upstream, &call.facts.shown);
-        Some(end)
+    /// Asks the rules about a call as it was received.
+    pub(super) fn received_rules(&self, call: &Routed<'_>) -> Result<(), CallEnd> {
+        self.denied_with(call, &call.content, "received").map_or(Ok(()), Err)
     }
 
-    /// Returns the end of a call that the rules do not allow as it would be sent.
-    pub(super) fn denied_as_sent(&self, call: &Routed<'_>, sent: &OutMembers) -> Option<CallEnd> {
-        call.snapshot.linked.rules.as_ref().filter(|rules| rules.read_calls())?;
+    /// Asks the rules about a call as it is sent, if they read its content and that has changed.
+    pub(super) fn changed_rules(&self, call: &Routed<'_>, sent: &OutMembers) -> Result<(), CallEnd> {
+        if !call.snapshot.linked.rules.as_ref().is_some_and(|rules| rules.read_calls()) {
+            return Ok(());
+        }
         let content = call.as_content(sent);
-        if content == call.content { None } else { self.denied_with(call, &content, "changed") }
+        let denied = if content == call.content { None } else { self.denied_with(call, &content, "changed") };
+        denied.map_or(Ok(()), Err)
     }
 
-    /// `stage` is that of the call, for metrics.
+    /// Returns the end of a call that the rules do not allow with this content. `stage` is that of the call, for metrics.
     pub(super) fn denied_with(&self, call: &Routed<'_>, content: &str, stage: &str) -> Option<CallEnd> {
         call.snapshot.linked.rules.as_ref()?;
         let decision = call.snapshot.decide(call.request.caller, call.route, call.access_content(content));

@@ -1,0 +1,34 @@
+//! The limits on calls in flight: those of the process and of the client when a call arrives, those of its upstream once it is
+//! known.
+
+use super::arrived::Arrived;
+use super::outcome::CallEnd;
+use super::routed_call::Routed;
+use crate::engine::Engine;
+
+impl Engine {
+    /// Takes the places that a call has in the process, and in its session or at its address.
+    pub(super) fn admit(&self, arrived: &mut Arrived<'_>) -> Result<(), CallEnd> {
+        let request = arrived.request;
+        let admitted = self.admit_of(&arrived.snapshot, request.caller, request.depth(), request.is_call());
+        arrived.places = admitted.map_err(|error| self.not_admitted(&error))?;
+        Ok(())
+    }
+
+    /// Takes the places that the call has at its upstream. One that is out of routing is tried once before.
+    pub(super) async fn admit_target(&self, arrived: &mut Arrived<'_>, call: &Routed<'_>) -> Result<(), CallEnd> {
+        let plan = call.plan();
+        if !self.state.in_routing(&plan.key) {
+            self.try_again(plan).await;
+        }
+        let limits = &call.snapshot.plan().gateway.limits;
+        let admitted = self.admit_upstream(&mut arrived.places, plan);
+        let admitted = admitted.and_then(|()| self.admit_run(&mut arrived.places, limits, plan, call.request));
+        admitted.map_err(|error| self.not_admitted(&error))
+    }
+
+    /// Ends a call that has waited while the gateway was stopped.
+    pub(super) fn gate_again(&self) -> Result<(), CallEnd> {
+        self.gate(&self.snapshot()).map_err(|error| self.not_admitted(&error))
+    }
+}

@@ -1,0 +1,114 @@
+//! Sends a call once: to its server, or to the pipeline, the plugin or the text that answers in the place of one.
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+use tracing::Instrument;
+
+use super::arguments::ARGUMENTS;
+use super::asked_client::AskedClient;
+use super::outcome::CallEnd;
+use super::recheck::{ASKED_IN_ROUNDS, Effect, Sent};
+use super::recorder::CallRecorder;
+use super::routed_call::Routed;
+use super::spans;
+use super::task_state::plain_wish;
+use super::tool_result::text_result;
+use super::unchecked::Unchecked;
+use crate::domain::boxed::boxed;
+use crate::domain::ports::ToClient;
+use crate::domain::upstream::{InputRound, OutCall, OutMembers, UpstreamError};
+use crate::engine::Engine;
+use crate::engine::plan::linked_item::Selected;
+use crate::engine::request::TaskUse;
+
+impl Engine {
+    /// Sends the call once, unless it may not be sent any more. `members` are lent to it, and are the same when it is answered.
+    /// `asked` is the client of the call; `client` can add something to what the server says to it.
+    ///
+    /// # Errors
+    /// The end of the call, if the upstream does not answer, or if the call ends while it asks its client.
+    pub(super) async fn send(
+        self: &Arc<Self>,
+        call: &Routed<'_>,
+        (client, asked): (&dyn ToClient, &AskedClient<'_>),
+        members: &mut OutMembers,
+        round: InputRound,
+        recorder: &mut CallRecorder,
+    ) -> Result<Unchecked, CallEnd> {
+        let answered = if round.responses.is_some() { ASKED_IN_ROUNDS } else { &[] };
+        self.recheck(call, Effect::Send(answered), Sent::Members(members))?;
+        let sent = self.send_once(call, client, members, round, recorder);
+        tokio::select! {
+            biased;
+            sent = sent => sent.map_err(|error| asked.take_end().unwrap_or_else(|| self.upstream_failed(call, &error))),
+            end = asked.ended() => Err(end),
+        }
+    }
+
+    async fn send_once(
+        self: &Arc<Self>,
+        call: &Routed<'_>,
+        client: &dyn ToClient,
+        members: &mut OutMembers,
+        round: InputRound,
+        recorder: &mut CallRecorder,
+    ) -> Result<Unchecked, UpstreamError> {
+        let task = call.request.open_task();
+        if let Some(text) = call.fixed_answer().filter(|_| task.is_none()) {
+            return Ok(Unchecked::of_gateway(call, text_result(text)));
+        }
+        if call.plan().is_served_here() {
+            recorder.asked();
+            let arguments = members.iter().find(|(name, _)| name == ARGUMENTS).map(|(_, value)| &**value);
+            let result = boxed(|| self.run_here(call, client, arguments)).await;
+            return take_answer(call, Unchecked::of_gateway(call, result), recorder);
+        }
+        let span = spans::upstream(call, || self.state.facts(&call.plan().key));
+        let mut out = OutCall {
+            kind: call.request.kind,
+            name: call.facts.tool.clone(),
+            members: std::mem::take(members),
+            meta: call.meta.sent_in(&span),
+            wants_progress: call.request.wants_progress,
+            log_level: call.request.log_level,
+            timeout: call.timeout,
+            extend_on_progress: call.plan().extend_on_progress,
+            client: call.client_key(),
+            watch: call.item.question_watch(),
+            account: call.request.reservation.account().cloned(),
+            token: call.request.caller.token.clone().filter(|_| call.plan().exchanges_tokens()),
+            round,
+            asked_log_level: self.asked_log_level(call.request),
+            task: task.map(|task| task.out()),
+            task_wish: task_wish(call),
+        };
+        recorder.asked();
+        let within = span.clone();
+        let answered = self.send_until_answered(call, &mut out, client, recorder).instrument(within).await;
+        *members = out.members;
+        spans::answered(&span, answered.as_ref());
+        let answered = answered.inspect_err(|_| recorder.answered())?;
+        take_answer(call, answered, recorder)
+    }
+}
+
+/// Records that the call was answered, and reserves memory for the answer.
+fn take_answer(
+    call: &Routed<'_>,
+    answered: Unchecked,
+    recorder: &mut CallRecorder,
+) -> Result<Unchecked, UpstreamError> {
+    recorder.answered();
+    recorder.was_answered = true;
+    call.request.reservation.resize(answered.size()).map_err(|_| UpstreamError::NoRoom)?;
+    Ok(answered)
+}
+
+/// The wish of a client of the legacy era that its call goes on as a task. Where plugins check the request, it has nothing that
+/// they do not see.
+fn task_wish(call: &Routed<'_>) -> Option<Box<RawValue>> {
+    let TaskUse::Begins(task) = call.request.task else { return None };
+    let is_checked = call.item.request.iter().any(Selected::checks);
+    Some(if is_checked { plain_wish(task) } else { task.to_owned() })
+}

@@ -1,0 +1,155 @@
+//! The stages of a call, in their order. Each stage is a function in the file of its name or subject, and no other file calls two
+//! of them.
+
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use tokio::task::unconstrained;
+use tracing::Instrument;
+
+use super::arrived::Arrived;
+use super::asked_client::AskedClient;
+use super::meta::CallMeta;
+use super::outcome::CallEnd;
+use super::own_tool::{NamedCall, own_tool};
+use super::recheck::{Effect, Sent};
+use super::release::Released;
+use super::spans;
+use crate::domain::boxed::boxed;
+use crate::engine::Engine;
+use crate::engine::plan::snapshot::Snapshot;
+use crate::engine::request::{CallRequest, Reply, TaskUse};
+
+/// Runs a stage that can only end the call. A test leaves out one at a time.
+macro_rules! stage {
+    ($engine:ident.$name:ident($($argument:expr),*) $($awaited:tt)*) => {
+        if is_left_out(stringify!($name)) { Ok(()) } else { $engine.$name($($argument),*) $($awaited)* }
+    };
+}
+
+impl Engine {
+    /// Runs a call and returns the reply. Dropping the future cancels the call.
+    pub async fn call(self: &Arc<Self>, request: CallRequest<'_>) -> Reply {
+        let (meta, snapshot) = (CallMeta::read(request.meta), self.snapshot());
+        // Spans come before the futures: one that is made before something else can panic is copied.
+        match NamedCall::of(&snapshot, &request) {
+            Some(named) => {
+                let request = named.request(request);
+                let span = spans::call(&request, &meta);
+                // In a box, so that other calls have no room for it.
+                boxed(|| self.run_to_end(snapshot, &request, &meta).instrument(span)).await
+            }
+            None => {
+                let span = spans::call(&request, &meta);
+                self.run_to_end(snapshot, &request, &meta).instrument(span).await
+            }
+        }
+    }
+
+    async fn run_to_end(
+        self: &Arc<Self>,
+        snapshot: Arc<Snapshot>,
+        request: &CallRequest<'_>,
+        meta: &CallMeta,
+    ) -> Reply {
+        let mut arrived = Arrived::begin(self, snapshot, request, meta);
+        let end = self.until_ended(&mut arrived).await;
+        let end = self.audit_end(end, request.kind, &mut arrived.recorder).await;
+        self.finish(end, arrived)
+    }
+
+    /// Runs the stages until one of them ends the call, or until it panics, takes too long, or is stopped or cancelled. Everything
+    /// that the call has started is dropped then.
+    async fn until_ended(self: &Arc<Self>, arrived: &mut Arrived<'_>) -> CallEnd {
+        let ceiling = arrived.request.ceiling(&arrived.snapshot);
+        let (cut, cancelled) = (self.state.cut.load_full(), arrived.recorder.cancelled());
+        let end = {
+            let stages = AssertUnwindSafe(async {
+                let end = self.stages(arrived).await;
+                arrived.release_places();
+                arrived.settle().await;
+                end
+            });
+            let mut stages = pin!(stages.catch_unwind());
+            tokio::select! {
+                biased;
+                end = &mut stages => end.unwrap_or_else(|_| CallEnd::panicked()),
+                // Also where the call has used up what a task may do at once.
+                () = unconstrained(tokio::time::sleep(ceiling)) => CallEnd::ceiling_reached(ceiling),
+                () = cut.cancelled() => CallEnd::stopped(),
+                () = cancelled.cancelled() => CallEnd::cancelled(),
+                () = self.state.ended.cancelled() => CallEnd::drained(),
+            }
+        };
+        // A slow store must not keep other calls out.
+        arrived.release_places();
+        end
+    }
+
+    async fn stages(self: &Arc<Self>, arrived: &mut Arrived<'_>) -> CallEnd {
+        if let Err(end) = stage!(self.place(arrived)) {
+            return end;
+        }
+        match (arrived.request.task, own_tool(&arrived.snapshot, arrived.request)) {
+            (TaskUse::Of(task), _) => self.run_task(arrived, task).await,
+            (_, Some(tool)) => self.run_own_tool(arrived, tool).await,
+            (_, None) => self.item(arrived).await.map_or_else(|end| end, CallEnd::from),
+        }
+    }
+
+    /// A call of a tool, the use of a prompt, or the reading of a resource.
+    async fn item(self: &Arc<Self>, arrived: &mut Arrived<'_>) -> Result<Released, CallEnd> {
+        stage!(self.admit(arrived))?;
+        // Waits for lists and for plugins that guard the call, and takes the plan that is in force afterwards.
+        let found = self.route(arrived).await?;
+        let call = arrived.routed(&found);
+        // Before anything shows that the item exists.
+        stage!(self.received_rules(&call))?;
+        stage!(self.section(&call))?;
+        stage!(self.admit_target(arrived, &call).await)?;
+        stage!(self.refusal(&call))?;
+        arrived.begin_traces(&call);
+        stage!(self.unique_keys(&call))?;
+        stage!(self.mirrored_headers(&call))?;
+        stage!(self.guards_can_run(arrived, &call))?;
+        let checked = call.checked_members().await?;
+        // The check can have waited for those of other calls.
+        stage!(self.gate_again())?;
+        let client = AskedClient::new(self, &call, &arrived.recorder);
+        let mut sent = self.request_chains(arrived, &client, checked).await?;
+        stage!(self.changed_rules(&call, &sent))?;
+        let answered = self.client_answers(&client).await?;
+        stage!(self.audit_begin(&call, &mut arrived.recorder).await)?;
+        // Nothing is sent above this line.
+        let mut answer = self.send_in_rounds(arrived, &client, &mut sent, answered).await?;
+        let new = self.recheck(&call, Effect::Answer(&[]), Sent::Members(&sent))?;
+        stage!(self.questions(&client, &mut answer, (&sent, &new)).await)?;
+        // Nothing is given to the client above this line.
+        self.release(arrived, &client, answer, (&sent, new)).await
+    }
+}
+
+/// Whether a test leaves out the stage of this name.
+#[cfg(not(test))]
+const fn is_left_out(_: &str) -> bool {
+    false
+}
+
+#[cfg(test)]
+pub(in crate::engine) use self::left_out::{LEFT_OUT, is_left_out};
+
+#[cfg(test)]
+mod left_out {
+    use std::cell::Cell;
+
+    thread_local! {
+        /// The stage that the calls of this thread leave out.
+        pub(in crate::engine) static LEFT_OUT: Cell<&'static str> = const { Cell::new("") };
+    }
+
+    pub(in crate::engine) fn is_left_out(stage: &str) -> bool {
+        LEFT_OUT.get() == stage
+    }
+}

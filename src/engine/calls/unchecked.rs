@@ -1,0 +1,68 @@
+//! The promise of the gateway as a type: what a server answered is not given to the client before its chains have seen it.
+
+use serde_json::value::RawValue;
+
+use super::routed_call::Routed;
+use super::tool_result::{ResultFacts, without_members};
+use crate::domain::upstream::{Answer, ServerAnswer};
+use crate::domain::version::Era;
+
+/// An answer of a server, a pipeline or an override that no response chain has seen.
+pub(in crate::engine) struct Unchecked {
+    answer: ServerAnswer,
+    facts: ResultFacts,
+}
+
+impl Unchecked {
+    pub(in crate::engine) fn new(answer: ServerAnswer) -> Self {
+        let facts = ResultFacts::of(&answer.answer);
+        Self { answer, facts }
+    }
+
+    /// The version of MCP that the server speaks.
+    pub(super) fn era(&self) -> Era {
+        self.answer.era
+    }
+
+    pub(super) fn facts(&self) -> ResultFacts {
+        self.facts
+    }
+
+    /// The number of bytes of the result or the error.
+    pub(super) fn size(&self) -> u64 {
+        let (Answer::Result(text) | Answer::Error(text)) = &self.answer.answer;
+        text.get().len() as u64
+    }
+
+    /// The answer of something in the gateway that stands for a server. It has nothing of either era.
+    pub(super) fn of_gateway(call: &Routed<'_>, result: Box<RawValue>) -> Self {
+        Self::new(ServerAnswer { era: call.request.caller.era, answer: Answer::Result(result) })
+    }
+
+    /// The same answer, which the client is not to take for a question: its server knows none of this kind.
+    pub(super) fn not_asking_back(mut self) -> Self {
+        self.facts.asks_back = false;
+        self
+    }
+
+    /// Replaces the answer by this error.
+    pub(super) fn set_error(&mut self, error: Box<RawValue>) {
+        self.answer.answer = Answer::Error(error);
+    }
+
+    /// The same answer without these members of its result.
+    pub(super) fn without_members(mut self, unwanted: &[&str]) -> Self {
+        self.answer.answer = without_members(self.answer.answer, unwanted);
+        self
+    }
+
+    /// The text, for the chains over questions and for what is read of its form.
+    pub(super) fn unseen(&self) -> &Answer {
+        &self.answer.answer
+    }
+
+    /// The answer, for its chains.
+    pub(super) fn open(self) -> ServerAnswer {
+        self.answer
+    }
+}
