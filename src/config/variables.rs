@@ -2,7 +2,7 @@
 
 use super::expr::{Kind, Member};
 
-/// The variables with their members. `engine/calls/when.rs` has the values: if a call does not have one, a string is empty, a
+/// The variables with their members. `engine/chains/when.rs` has the values: if a call does not have one, a string is empty, a
 /// number is 0 and a map is `{}`.
 pub const OF_ENTRIES: &[Member] = &[
     ("call", Kind::Members(CALL)),

@@ -7,7 +7,7 @@ use super::identity::User;
 use super::method::Method;
 use super::plugin::{Mode, Phase};
 use super::reason::Reason;
-pub use super::record_payload::{MAX_TRACE_DEPTH, MAX_TRACE_METADATA, Payload, RunSources};
+pub use super::record_payload::{MAX_TRACE_DEPTH, MAX_TRACE_METADATA, Payload, RunSources, millis};
 
 /// The outcome of a plugin execution. The values are those of ExecutionStatus in document 000 (see
 /// docs/architecture.md), plus `Denied` and `Skipped`.

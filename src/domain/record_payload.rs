@@ -1,5 +1,7 @@
 //! Content of calls in their records.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -37,4 +39,9 @@ pub struct RunSources {
     pub run: String,
     /// The sources, as `_meta["hawsepipe.dev/sources"]` of the answer has them.
     pub sources: Vec<Payload>,
+}
+
+/// Returns a duration in milliseconds, as records have it.
+pub fn millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
 }

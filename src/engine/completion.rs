@@ -6,9 +6,9 @@ use serde_json::value::RawValue;
 
 use super::Engine;
 use super::calls::finish::add_modern_members;
-use super::calls::meta::CallMeta;
-use super::calls::outcome::CallEnd;
-use super::calls::tool_result::ResultFacts;
+use super::chains::meta::CallMeta;
+use super::chains::outcome::CallEnd;
+use super::chains::tool_result::ResultFacts;
 use super::request::{Caller, Endpoint, ItemName, Reply};
 use super::request_beside::RequestBeside;
 use crate::domain::apps;
@@ -107,10 +107,12 @@ impl Engine {
         };
         let completed = match routed.found.item.is_checked() {
             true => Ok(None),
-            false => self.upstreams.complete(&routed.upstream().target, &completion).await,
+            false => self.servers.complete(&routed.upstream().target, &completion).await,
         };
-        let completed = if self.recheck_beside(beside, &routed)? { Ok(None) } else { completed };
-        let answer = match completed.map_err(|error| self.request_failed(routed.plan(), &error))? {
+        let is_checked = self.recheck_beside(beside, &routed)?;
+        let completed = if is_checked { Ok(None) } else { completed };
+        let completed = completed.map_err(|error| self.request_failed(routed.plan(), &error))?;
+        let answer = match completed.and_then(|answer| answer.unless_checked(is_checked)) {
             Some(answer) => answer,
             None => Answer::Result(to_raw(&json!({"completion": {"values": [], "total": 0, "hasMore": false}}))),
         };

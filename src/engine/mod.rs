@@ -3,12 +3,13 @@
 //!
 //! A call uses one [`Snapshot`] from its start to its end. The only exception is a call that has to wait for its
 //! upstream, its Guards or the check of its arguments before anything is sent: it continues with the newest snapshot. After each
-//! later wait, the call is checked against the newest one (`calls/recheck.rs`). [`state`] holds what outlives a snapshot: tool
+//! later wait, the call is checked against the newest one (`chains/recheck.rs`). [`state`] holds what outlives a snapshot: tool
 //! lists, health, sessions, calls in flight.
 
 pub mod access;
 mod announced;
 pub mod calls;
+pub mod chains;
 mod completion;
 pub mod endpoints;
 pub mod exchange;
@@ -22,6 +23,7 @@ mod readiness;
 pub mod readings;
 mod request;
 mod request_beside;
+mod servers;
 mod shutdown;
 pub mod state;
 mod upstreams;
@@ -34,7 +36,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
 pub use access::seal::SealKeys;
-pub(crate) use calls::outcome::dropped;
+pub(crate) use chains::outcome::dropped;
 pub use completion::CompletionRequest;
 pub use list::ListPage;
 pub use notices::{ListChanges, MAX_OF_CLIENT, Mailbox, Notice, SubscribeRequest, Subscription};
@@ -71,7 +73,7 @@ pub struct Ports {
 /// The core of one gateway process.
 pub struct Engine {
     plugins: Arc<dyn RunPlugin>,
-    upstreams: Arc<dyn CallUpstream>,
+    servers: Arc<servers::Servers>,
     models: Arc<dyn CompleteModel>,
     records: Arc<dyn Records>,
     history: Arc<dyn History>,
@@ -111,7 +113,7 @@ impl Engine {
         let Ports { plugins, upstreams, models, records, history, audit, credentials, clock } = ports;
         Arc::new(Self {
             plugins,
-            upstreams,
+            servers: Arc::new(servers::Servers::new(upstreams)),
             models,
             records,
             history,
@@ -175,7 +177,7 @@ impl Engine {
     pub fn expire_sessions(&self) {
         let idle_ms = u64::from(self.snapshot().plan().gateway.session_idle_seconds) * 1000;
         for gone in self.state.sessions.sweep(self.clock.unix_millis(), idle_ms) {
-            self.upstreams.forget_client(&gone, false);
+            self.servers.forget_client(&gone, false);
         }
         self.metrics.sessions(self.state.sessions.count());
     }
@@ -183,7 +185,7 @@ impl Engine {
     /// Ends a session at the request of its client.
     pub fn end_session(&self, id: &str) {
         self.state.sessions.delete(id);
-        self.upstreams.forget_client(id, true);
+        self.servers.forget_client(id, true);
         self.metrics.sessions(self.state.sessions.count());
     }
 

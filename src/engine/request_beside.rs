@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Engine;
 use super::access::admission::{AdmissionError, Admitted};
-use super::calls::outcome::{CallEnd, Denial};
+use super::chains::outcome::{CallEnd, Denial};
 use super::plan::link::LinkedUpstream;
 use super::plan::snapshot::{Found, Lookup, Snapshot};
 use super::request::{Caller, ItemName, Reply};

@@ -61,13 +61,13 @@ impl Engine {
     /// Ends every worker and connection. Running calls should have ended before.
     pub async fn shutdown(&self) {
         self.end();
-        tokio::join!(self.plugins.shutdown(), self.upstreams.shutdown());
+        tokio::join!(self.plugins.shutdown(), self.servers.shutdown());
     }
 
     /// Like [`Self::shutdown`], but kills the child processes of upstreams instead of letting them exit.
     pub async fn abort(&self) {
         self.end();
-        tokio::join!(self.plugins.shutdown(), self.upstreams.abort());
+        tokio::join!(self.plugins.shutdown(), self.servers.abort());
     }
 
     fn end(&self) {

@@ -7,7 +7,7 @@ use crate::domain::question::RESULT_TYPE;
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::version::Era;
 use crate::engine::Reply;
-use crate::engine::calls::routed_call::timestamp;
+use crate::engine::chains::routed_call::timestamp;
 
 /// How often clients are to ask for the state of a task, in milliseconds.
 const POLL_MS: u64 = 1000;

@@ -19,7 +19,7 @@ use crate::domain::task::OpenTask;
 use crate::domain::version::Era;
 use crate::engine::access::sealed_id::{IdPurpose, NotOpened};
 use crate::engine::access::session::Session;
-use crate::engine::calls::task_state::with_related;
+use crate::engine::chains::task_state::with_related;
 use crate::engine::exchange::Continuation;
 use crate::engine::{CallRequest, Caller, Reply, TaskUse};
 

@@ -4,6 +4,7 @@
 
 mod circles;
 mod conditions;
+mod engine;
 mod links;
 mod monitoring;
 mod rights;

@@ -2,9 +2,9 @@
 //! known.
 
 use super::arrived::Arrived;
-use super::outcome::CallEnd;
-use super::routed_call::Routed;
 use crate::engine::Engine;
+use crate::engine::chains::outcome::CallEnd;
+use crate::engine::chains::routed_call::Routed;
 
 impl Engine {
     /// Takes the places that a call has in the process, and in its session or at its address.
@@ -15,10 +15,11 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes the places that the call has at its upstream. One that is out of routing is tried once before.
+    /// Takes the places that the call has at its upstream. One that is out of routing is tried once before, but not for a request
+    /// about a task.
     pub(super) async fn admit_target(&self, arrived: &mut Arrived<'_>, call: &Routed<'_>) -> Result<(), CallEnd> {
         let plan = call.plan();
-        if !self.state.in_routing(&plan.key) {
+        if call.request.open_task().is_none() && !self.state.in_routing(&plan.key) {
             self.try_again(plan).await;
         }
         let limits = &call.snapshot.plan().gateway.limits;

@@ -7,8 +7,6 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
-use super::outcome::CallEnd;
-use super::routed_call::{ENVELOPE, Routed};
 use crate::domain::changed_tool::{check_given, completed};
 use crate::domain::item::ItemKind;
 use crate::domain::plan::ToolOverride;
@@ -18,6 +16,8 @@ use crate::domain::record::CallOutcome;
 use crate::domain::rpc::{REQUEST_TIMEOUT, RpcError};
 use crate::domain::skim::Skim;
 use crate::domain::upstream::OutMembers;
+use crate::engine::chains::outcome::CallEnd;
+use crate::engine::chains::routed_call::{ENVELOPE, Routed};
 use crate::engine::request::Reply;
 
 /// The member of `params` that has the arguments.
@@ -78,16 +78,6 @@ impl<'a> Routed<'a> {
         let is_content = |member: &str| member != kind.name_member() && !ENVELOPE.contains(&member);
         let members = params.iter().filter(|(member, _)| is_content(member));
         Ok(members.map(|(member, value)| (Cow::Owned(member.to_owned()), value.to_owned())).collect())
-    }
-
-    /// Returns the content of the request phase that these members are.
-    pub(super) fn as_content(&self, members: &OutMembers) -> String {
-        if self.request.kind == ItemKind::Tool {
-            return members.first().map_or_else(|| "{}".to_owned(), |(_, arguments)| arguments.get().to_owned());
-        }
-        let mut params = RawObject::default();
-        members.iter().for_each(|(member, value)| params.set(member, value.clone()));
-        params.to_raw().get().to_owned()
     }
 
     /// Returns the arguments to send: those that the request chains gave, if they changed any, else the client's, with

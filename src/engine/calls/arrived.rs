@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::meta::CallMeta;
 use super::recorder::CallRecorder;
-use super::routed_call::Routed;
 use crate::engine::Engine;
 use crate::engine::access::admission::Admitted;
+use crate::engine::chains::meta::CallMeta;
+use crate::engine::chains::routed_call::Routed;
 use crate::engine::plan::snapshot::{Found, Snapshot};
 use crate::engine::request::CallRequest;
 

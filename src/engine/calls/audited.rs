@@ -1,8 +1,6 @@
 //! The rows of a call in the audit trail: one before it is sent, one when it has ended.
 
-use super::outcome::{CallEnd, Denial};
 use super::recorder::{AuditState, CallRecorder};
-use super::routed_call::Routed;
 use crate::domain::audit::{
     AuditAdmin, AuditBegin, AuditCall, AuditEnd, AuditError, AuditMode, AuditRow, RpcOutcome, TransportOutcome,
 };
@@ -11,6 +9,8 @@ use crate::domain::plan::{Plan, UpstreamPlan};
 use crate::domain::reason::Reason;
 use crate::domain::record::{CallOutcome, CallRecord};
 use crate::engine::Engine;
+use crate::engine::chains::outcome::{CallEnd, Denial};
+use crate::engine::chains::routed_call::Routed;
 use crate::engine::request::Reply;
 
 /// Returns who calls which item. `named` is the upstream that the call names, if it was not routed to one.

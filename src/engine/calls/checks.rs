@@ -1,13 +1,13 @@
 //! What a call is refused for before its arguments are checked against schemas.
 
 use super::arrived::Arrived;
-use super::content::Content;
-use super::outcome::{CallEnd, Denial};
-use super::routed_call::Routed;
 use crate::domain::json::doubled_key;
 use crate::domain::reason::Reason;
 use crate::domain::record::CallOutcome;
 use crate::engine::Engine;
+use crate::engine::chains::content::Content;
+use crate::engine::chains::outcome::{CallEnd, Denial};
+use crate::engine::chains::routed_call::Routed;
 use crate::engine::request::Reply;
 
 impl Engine {
@@ -40,7 +40,12 @@ impl Engine {
     /// withheld.
     pub(super) fn guards_can_run(&self, arrived: &mut Arrived<'_>, call: &Routed<'_>) -> Result<(), CallEnd> {
         let (when, content) = (call.when(&call.content), || Content::Arguments(call.content.clone().into_owned()));
-        let denial = self.cannot_guard(call.item.chains(), &when, content, &mut arrived.recorder.traces);
+        let traces = &mut arrived.recorder.traces;
+        let denial = self.cannot_guard(call.item.chains(), &when, content, traces);
+        if call.request.open_task().is_some() {
+            // They ran on the call that began the task.
+            call.item.request.iter().flat_map(|selected| &selected.chain.entries).for_each(|_| _ = traces.advance());
+        }
         denial.map_or(Ok(()), |denial| Err(self.refused(call.request.kind, denial)))
     }
 }

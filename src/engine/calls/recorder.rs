@@ -7,10 +7,6 @@ use serde_json::value::RawValue;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use super::entry_traces::{EntryTraces, count_skipped};
-use super::outcome::CallEnd;
-use super::question_traces::QuestionTraces;
-use super::spans;
 use crate::config::redaction::Redaction;
 use crate::domain::identity::User;
 use crate::domain::method::Method;
@@ -18,8 +14,12 @@ use crate::domain::pipeline::{RUN, SOURCES};
 use crate::domain::plugin::Mode;
 use crate::domain::raw::RawObject;
 use crate::domain::reason::Reason;
-use crate::domain::record::{CallOutcome, CallRecord, EntryOutcome, EntryTrace, RunSources};
+use crate::domain::record::{CallOutcome, CallRecord, EntryOutcome, EntryTrace, RunSources, millis};
 use crate::engine::Engine;
+use crate::engine::chains::entry_traces::{EntryTraces, count_skipped};
+use crate::engine::chains::outcome::CallEnd;
+use crate::engine::chains::question_traces::QuestionTraces;
+use crate::engine::chains::spans;
 use crate::engine::plan::link::Linked;
 use crate::engine::request::{CallRequest, Endpoint, Reply};
 
@@ -267,10 +267,6 @@ fn what_ran(entries: &[EntryTrace]) -> String {
         words.push(format!("and {more} more"));
     }
     words.join(", ")
-}
-
-pub(crate) fn millis(duration: Duration) -> f64 {
-    duration.as_secs_f64() * 1e3
 }
 
 /// The upstream at whose endpoint a call came in, before the call is routed; empty if that is the endpoint of all.

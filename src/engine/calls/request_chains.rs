@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use super::arrived::Arrived;
-use super::asked_client::AskedClient;
-use super::chain::CallContext;
-use super::content::Content;
-use super::outcome::CallEnd;
 use crate::domain::upstream::OutMembers;
 use crate::engine::Engine;
+use crate::engine::chains::asked_client::AskedClient;
+use crate::engine::chains::content::Content;
+use crate::engine::chains::outcome::CallEnd;
 
 impl Engine {
     /// Runs the request chains on the content, and returns the members of `params` that are sent: `checked`, if there are no chains.
@@ -23,7 +22,7 @@ impl Engine {
         }
         let (call, traces) = (client.call, &mut arrived.recorder.traces);
         let content = Content::Arguments(call.content.clone().into_owned());
-        let (when, context) = (call.when(&call.content), CallContext::of_call(client));
+        let (when, context) = (call.when(&call.content), client.call_context());
         let changed = self.run_chains(context, &call.item.request, &when, &content, traces).await;
         match changed.map_err(|end| end.of_call(call.request.kind))? {
             None => call.members_in_time(None).await,

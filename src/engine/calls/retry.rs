@@ -6,13 +6,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::recorder::CallRecorder;
-use super::routed_call::Routed;
-use super::unchecked::Unchecked;
 use crate::domain::item::Hints;
 use crate::domain::plan::RetryWhen;
-use crate::domain::ports::ToClient;
 use crate::domain::upstream::{OutCall, UpstreamError};
 use crate::engine::Engine;
+use crate::engine::chains::routed_call::Routed;
+use crate::engine::chains::unchecked::{GuardedClient, Unchecked};
 
 impl Engine {
     /// Returns the answer of the first attempt that has one, or the failure of the last attempt. The call's timeout is
@@ -21,15 +20,15 @@ impl Engine {
         &self,
         call: &Routed<'_>,
         out: &mut OutCall,
-        client: &dyn ToClient,
+        client: &dyn GuardedClient,
         recorder: &mut CallRecorder,
     ) -> Result<Unchecked, UpstreamError> {
         let (retry, timeout) = (call.plan().retry, out.timeout);
         let (deadline, pause) = (Instant::now() + timeout, Duration::from_millis(u64::from(retry.backoff_ms)));
         let mut lost = None;
         for _ in 0..retry.attempts {
-            let failure = match self.upstreams.call(&call.upstream.target, out, client).await {
-                Ok(answer) => return Ok(Unchecked::new(answer)),
+            let failure = match self.servers.call(&call.upstream.target, out, client).await {
+                Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
             let left = deadline.saturating_duration_since(Instant::now()).saturating_sub(pause);
@@ -51,8 +50,8 @@ impl Engine {
             out.timeout = left;
             lost = Some(failure).filter(|failure| !was_not_sent(failure)).or(lost);
         }
-        let last = self.upstreams.call(&call.upstream.target, out, client).await;
-        last.map(Unchecked::new).map_err(|failure| of_all(failure, lost, timeout))
+        let last = self.servers.call(&call.upstream.target, out, client).await;
+        last.map_err(|failure| of_all(failure, lost, timeout))
     }
 }
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::arrived::{Arrived, FoundItem};
-use super::outcome::CallEnd;
 use crate::domain::item::ItemKind;
 use crate::domain::task::TaskFacts;
 use crate::engine::Engine;
 use crate::engine::access::admission::AdmissionError;
+use crate::engine::chains::outcome::CallEnd;
 use crate::engine::plan::snapshot::{Lookup, Snapshot};
 use crate::engine::request::{Endpoint, ItemName};
 

@@ -1,8 +1,5 @@
 //! Asks the rules of the gateway about a call: before its request chains, and again if something changed what is sent.
 
-use super::cause::Cause;
-use super::outcome::{CallEnd, Denial, DenialKind};
-use super::routed_call::Routed;
 use crate::config::access::authorize::{Decision, Rule};
 use crate::domain::plan::RulePlan;
 use crate::domain::reason::Reason;
@@ -10,6 +7,9 @@ use crate::domain::record::CallOutcome;
 use crate::domain::rpc::RpcError;
 use crate::domain::upstream::OutMembers;
 use crate::engine::Engine;
+use crate::engine::chains::cause::Cause;
+use crate::engine::chains::outcome::{CallEnd, Denial, DenialKind};
+use crate::engine::chains::routed_call::Routed;
 use crate::engine::plan::snapshot::{Lookup, Snapshot};
 use crate::engine::request::Reply;
 
@@ -55,7 +55,7 @@ impl Engine {
 
     /// Counts a decision of the rules of `snapshot`, and returns the end of a call that it does not allow. `stage` is that of the
     /// call, for metrics.
-    pub(super) fn not_allowed(
+    pub(in crate::engine) fn not_allowed(
         &self,
         call: &Routed<'_>,
         snapshot: &Snapshot,

@@ -3,14 +3,14 @@
 use serde_json::json;
 
 use super::arrived::Arrived;
-use super::meta::CallMeta;
-use super::outcome::{CallEnd, Denial};
-use super::routed_call::Routed;
 use crate::domain::item::MAX_URI;
 use crate::domain::reason::Reason;
 use crate::domain::record::CallOutcome;
 use crate::domain::rpc::{INVALID_PARAMS, RpcError};
 use crate::engine::Engine;
+use crate::engine::chains::meta::CallMeta;
+use crate::engine::chains::outcome::{CallEnd, Denial};
+use crate::engine::chains::routed_call::Routed;
 use crate::engine::plan::snapshot::{Lookup, Snapshot};
 use crate::engine::request::{CallRequest, Reply};
 
@@ -41,7 +41,7 @@ impl Engine {
 
     /// Returns the end of a call of an item that is not there, or that no rule could allow its client: these two cannot be told
     /// apart. In a section, it names no other items and upstreams.
-    pub(super) fn not_there(
+    pub(in crate::engine) fn not_there(
         &self,
         snapshot: &Snapshot,
         request: &CallRequest<'_>,

@@ -6,19 +6,18 @@ use serde_json::value::RawValue;
 use tracing::Instrument;
 
 use super::arguments::ARGUMENTS;
-use super::asked_client::AskedClient;
-use super::outcome::CallEnd;
-use super::recheck::{ASKED_IN_ROUNDS, Effect, Sent};
 use super::recorder::CallRecorder;
-use super::routed_call::Routed;
-use super::spans;
-use super::task_state::plain_wish;
-use super::tool_result::text_result;
-use super::unchecked::Unchecked;
 use crate::domain::boxed::boxed;
-use crate::domain::ports::ToClient;
 use crate::domain::upstream::{InputRound, OutCall, OutMembers, UpstreamError};
 use crate::engine::Engine;
+use crate::engine::chains::asked_client::AskedClient;
+use crate::engine::chains::outcome::CallEnd;
+use crate::engine::chains::recheck::{ASKED_IN_ROUNDS, Effect, Sent};
+use crate::engine::chains::routed_call::Routed;
+use crate::engine::chains::spans;
+use crate::engine::chains::task_state::plain_wish;
+use crate::engine::chains::tool_result::text_result;
+use crate::engine::chains::unchecked::{GuardedClient, Unchecked};
 use crate::engine::plan::linked_item::Selected;
 use crate::engine::request::TaskUse;
 
@@ -31,7 +30,7 @@ impl Engine {
     pub(super) async fn send(
         self: &Arc<Self>,
         call: &Routed<'_>,
-        (client, asked): (&dyn ToClient, &AskedClient<'_>),
+        (client, asked): (&dyn GuardedClient, &AskedClient<'_>),
         members: &mut OutMembers,
         round: InputRound,
         recorder: &mut CallRecorder,
@@ -49,20 +48,20 @@ impl Engine {
     async fn send_once(
         self: &Arc<Self>,
         call: &Routed<'_>,
-        client: &dyn ToClient,
+        client: &dyn GuardedClient,
         members: &mut OutMembers,
         round: InputRound,
         recorder: &mut CallRecorder,
     ) -> Result<Unchecked, UpstreamError> {
         let task = call.request.open_task();
         if let Some(text) = call.fixed_answer().filter(|_| task.is_none()) {
-            return Ok(Unchecked::of_gateway(call, text_result(text)));
+            return Ok(Unchecked::of_gateway(call.request.caller.era, text_result(text)));
         }
         if call.plan().is_served_here() {
             recorder.asked();
             let arguments = members.iter().find(|(name, _)| name == ARGUMENTS).map(|(_, value)| &**value);
             let result = boxed(|| self.run_here(call, client, arguments)).await;
-            return take_answer(call, Unchecked::of_gateway(call, result), recorder);
+            return take_answer(call, Unchecked::of_gateway(call.request.caller.era, result), recorder);
         }
         let span = spans::upstream(call, || self.state.facts(&call.plan().key));
         let mut out = OutCall {

@@ -10,15 +10,17 @@ use tokio::task::unconstrained;
 use tracing::Instrument;
 
 use super::arrived::Arrived;
-use super::asked_client::AskedClient;
-use super::meta::CallMeta;
-use super::outcome::CallEnd;
 use super::own_tool::{NamedCall, own_tool};
-use super::recheck::{Effect, Sent};
-use super::release::Released;
-use super::spans;
 use crate::domain::boxed::boxed;
+use crate::domain::task::OpenTask;
 use crate::engine::Engine;
+use crate::engine::chains::asked_client::AskedClient;
+use crate::engine::chains::meta::CallMeta;
+use crate::engine::chains::outcome::CallEnd;
+use crate::engine::chains::recheck::{Effect, Sent};
+use crate::engine::chains::released::Released;
+use crate::engine::chains::spans;
+use crate::engine::chains::task_answers::TaskClient;
 use crate::engine::plan::snapshot::Snapshot;
 use crate::engine::request::{CallRequest, Reply, TaskUse};
 
@@ -67,10 +69,10 @@ impl Engine {
         let (cut, cancelled) = (self.state.cut.load_full(), arrived.recorder.cancelled());
         let end = {
             let stages = AssertUnwindSafe(async {
-                let end = self.stages(arrived).await;
+                let ended = self.stages(arrived).await;
                 arrived.release_places();
                 arrived.settle().await;
-                end
+                ended.map_or_else(|end| end, CallEnd::from)
             });
             let mut stages = pin!(stages.catch_unwind());
             tokio::select! {
@@ -88,14 +90,13 @@ impl Engine {
         end
     }
 
-    async fn stages(self: &Arc<Self>, arrived: &mut Arrived<'_>) -> CallEnd {
-        if let Err(end) = stage!(self.place(arrived)) {
-            return end;
-        }
+    async fn stages(self: &Arc<Self>, arrived: &mut Arrived<'_>) -> Result<Released, CallEnd> {
+        stage!(self.place(arrived))?;
         match (arrived.request.task, own_tool(&arrived.snapshot, arrived.request)) {
-            (TaskUse::Of(task), _) => self.run_task(arrived, task).await,
-            (_, Some(tool)) => self.run_own_tool(arrived, tool).await,
-            (_, None) => self.item(arrived).await.map_or_else(|end| end, CallEnd::from),
+            (TaskUse::Of(task), _) => self.task(arrived, task).await,
+            // It answers in words of the gateway, which no chain sees.
+            (_, Some(tool)) => Err(self.run_own_tool(arrived, tool).await),
+            (_, None) => self.item(arrived).await,
         }
     }
 
@@ -117,7 +118,7 @@ impl Engine {
         let checked = call.checked_members().await?;
         // The check can have waited for those of other calls.
         stage!(self.gate_again())?;
-        let client = AskedClient::new(self, &call, &arrived.recorder);
+        let client = AskedClient::new(self, &call, Arc::clone(&arrived.recorder.questions));
         let mut sent = self.request_chains(arrived, &client, checked).await?;
         stage!(self.changed_rules(&call, &sent))?;
         let answered = self.client_answers(&client).await?;
@@ -127,7 +128,28 @@ impl Engine {
         let new = self.recheck(&call, Effect::Answer(&[]), Sent::Members(&sent))?;
         stage!(self.questions(&client, &mut answer, (&sent, &new)).await)?;
         // Nothing is given to the client above this line.
-        self.release(arrived, &client, answer, (&sent, new)).await
+        self.release(&client, answer, (&sent, new), &mut arrived.recorder.traces).await
+    }
+
+    /// A request about a task that an earlier call began at its server.
+    async fn task(self: &Arc<Self>, arrived: &mut Arrived<'_>, task: &OpenTask) -> Result<Released, CallEnd> {
+        self.admit(arrived)?;
+        let found = self.route_task(arrived, task).await?;
+        let mut call = arrived.routed(&found);
+        call.wait_for_task(task.method);
+        self.admit_target(arrived, &call).await?;
+        self.refusal(&call).map_err(CallEnd::into_error)?;
+        arrived.begin_traces(&call);
+        self.guards_can_run(arrived, &call).map_err(CallEnd::into_error)?;
+        self.task_input(&call, task).map_err(CallEnd::into_error)?;
+        let asked = AskedClient::new(self, &call, Arc::clone(&arrived.recorder.questions));
+        let client = TaskClient::new(&asked, &task.id);
+        self.audit_begin(&call, &mut arrived.recorder).await?;
+        // Nothing is sent above this line.
+        let answer = self.send_about_task(&client, task, &mut arrived.recorder).await?;
+        let new = self.recheck_task(&call, task.method)?;
+        // Nothing is given to the client above this line.
+        Ok(self.task_answer((&client, task.method), answer, new, &mut arrived.recorder.traces).await)
     }
 }
 

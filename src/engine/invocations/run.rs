@@ -23,7 +23,7 @@ use crate::domain::section::{Place, SECTION};
 use crate::domain::upstream::InputRound;
 use crate::domain::version::{Era, LEGACY_VERSIONS};
 use crate::engine::Engine;
-use crate::engine::calls::host::may_be_arguments;
+use crate::engine::chains::host::may_be_arguments;
 use crate::engine::plan::snapshot::Snapshot;
 use crate::engine::request::{CallRequest, Caller, Endpoint, Reply, TaskUse};
 

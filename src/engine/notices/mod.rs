@@ -6,9 +6,11 @@ mod list_changes;
 mod mailbox;
 mod server_log;
 mod subscribing;
+mod subscription;
 mod subscriptions;
 
 pub use list_changes::ListChanges;
 pub use mailbox::{Mailbox, Notice};
 pub use subscribing::SubscribeRequest;
-pub use subscriptions::{MAX_OF_CLIENT, Subscribers, Subscription};
+pub use subscription::Subscription;
+pub use subscriptions::{MAX_OF_CLIENT, Subscribers};

@@ -51,7 +51,7 @@ impl Engine {
         let is_read = session.streams.in_flight() > 0;
         let dropped = if is_read { session.mailbox.log(&params.into()) } else { 1 };
         if dropped > 0 {
-            self.upstreams.log_dropped(upstream, dropped);
+            self.servers.log_dropped(upstream, dropped);
         }
     }
 }

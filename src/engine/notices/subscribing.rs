@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::mailbox::Mailbox;
-use super::subscriptions::Subscription;
+use super::subscription::Subscription;
 use crate::domain::item::ItemKind;
 use crate::domain::reason::Reason;
 use crate::domain::rpc::{INTERNAL_ERROR, METHOD_NOT_FOUND, RpcError, code_of};
 use crate::domain::upstream::Subscribed;
 use crate::engine::Engine;
 use crate::engine::calls::finish::published;
-use crate::engine::calls::outcome::CallEnd;
+use crate::engine::chains::outcome::CallEnd;
 use crate::engine::request::{Caller, Endpoint, ItemName, Reply};
 use crate::engine::request_beside::RequestBeside;
 
@@ -49,8 +49,8 @@ impl Engine {
             let message = "this client, or this gateway, has as many subscriptions as it may";
             return Err(CallEnd::of_error(self.too_many_subscriptions(message)));
         };
-        let error = match self.upstreams.subscribe(&routed.upstream().target, own, timeout).await {
-            Ok(Subscribed::Yes) => return Ok(entry.subscribed(&self.upstreams)),
+        let error = match self.servers.subscribe(&routed.upstream().target, own, timeout).await {
+            Ok(Subscribed::Yes) => return Ok(Subscription::new(entry, &self.servers)),
             // What checks the resource would not see the server's words.
             Ok(Subscribed::Refused(error)) if routed.found.item.is_checked() => RpcError::new(
                 code_of(&error).unwrap_or(INTERNAL_ERROR),

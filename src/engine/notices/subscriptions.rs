@@ -9,7 +9,6 @@ use super::mailbox::{Mailbox, Update};
 use crate::domain::ids::ObjectKey;
 use crate::domain::item::is_part;
 use crate::domain::limits::Tracker;
-use crate::domain::ports::CallUpstream;
 use crate::domain::upstream::MAX_SUBSCRIBED;
 
 /// The maximum number of subscriptions of one session or one stream.
@@ -57,19 +56,12 @@ impl Subscriber {
 pub(super) struct SubscriberEntry {
     subscribers: Arc<Subscribers>,
     mailbox: Arc<Mailbox>,
-    upstream: ObjectKey,
+    pub(super) upstream: ObjectKey,
     /// The server's own URI.
-    uri: Arc<str>,
+    pub(super) uri: Arc<str>,
     /// The URI as the client has it.
     public: Arc<str>,
     number: u64,
-}
-
-impl SubscriberEntry {
-    /// Returns the subscription of an entry to whose resource an upstream was asked to subscribe, and did.
-    pub(super) fn subscribed(self, upstreams: &Arc<dyn CallUpstream>) -> Subscription {
-        Subscription { entry: self, upstreams: Arc::clone(upstreams) }
-    }
 }
 
 impl Drop for SubscriberEntry {
@@ -77,18 +69,6 @@ impl Drop for SubscriberEntry {
         if self.subscribers.remove(self) {
             self.mailbox.forget(&self.public);
         }
-    }
-}
-
-/// A subscription of one client to one resource. It ends when this value is dropped.
-pub struct Subscription {
-    entry: SubscriberEntry,
-    upstreams: Arc<dyn CallUpstream>,
-}
-
-impl Drop for Subscription {
-    fn drop(&mut self) {
-        self.upstreams.unsubscribe(&self.entry.upstream, &self.entry.uri);
     }
 }
 

@@ -12,7 +12,7 @@ use crate::domain::model::{ModelAnswer, ModelFailure, ModelRequest};
 use crate::domain::plan::ModelPlan;
 use crate::domain::reason::Reason;
 use crate::domain::schema::{BoundedSchema, PreparedSchema, without_value};
-use crate::engine::calls::spans;
+use crate::engine::chains::spans;
 
 /// The longest name of a tool that models take.
 const MAX_NAME: usize = 64;

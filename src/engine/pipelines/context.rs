@@ -16,9 +16,9 @@ use crate::domain::ports::ToClient;
 use crate::domain::reason::Reason;
 use crate::domain::rpc::{INVALID_PARAMS, RpcError};
 use crate::engine::Engine;
-use crate::engine::calls::chain::CallContext;
-use crate::engine::calls::recheck::{Effect, Sent};
-use crate::engine::calls::routed_call::{Routed, timestamp};
+use crate::engine::chains::chain::CallContext;
+use crate::engine::chains::recheck::{Effect, Sent};
+use crate::engine::chains::routed_call::{Routed, timestamp};
 use crate::engine::plan::linked_pipeline::LinkedPipeline;
 
 /// The maximum number of pieces of evidence of a run, and the maximum size of one, in bytes.

@@ -21,7 +21,7 @@ use crate::domain::rpc::{INVALID_PARAMS, RpcError};
 use crate::domain::tool_name::OWN_TOOLS;
 use crate::domain::upstream::Answer;
 use crate::engine::access::admission::Counted;
-use crate::engine::calls::host::CallHost;
+use crate::engine::chains::host::CallHost;
 
 /// The numbers of calls of tools and of models that one step has in flight. Further ones wait.
 const MAX_TOOL_CALLS: usize = 8;

@@ -12,10 +12,10 @@ use crate::domain::plan::PhasePluginPlan;
 use crate::domain::plugin::{ContentType, Failure, Input, Metadata, Mode, Ran, TypedCall};
 use crate::domain::ports::{Host, LinkedPlugin};
 use crate::domain::reason::Reason;
+use crate::domain::record::millis;
 use crate::domain::record::{ExecutionStatus, PluginExecution};
 use crate::engine::Engine;
-use crate::engine::calls::recorder::millis;
-use crate::engine::calls::routed_call::CallFacts;
+use crate::engine::chains::routed_call::CallFacts;
 
 /// A plugin whose functions are called during a call of a tool.
 pub(super) struct PluginCall<'a> {

@@ -20,9 +20,9 @@ use crate::domain::reason::Reason;
 use crate::domain::rpc::RpcError;
 use crate::domain::upstream::{Answer, Target, UpstreamError};
 use crate::engine::Engine;
-use crate::engine::calls::chain::CallContext;
-use crate::engine::calls::host::CallHost;
-use crate::engine::calls::routed_call::{Routed, timestamp};
+use crate::engine::chains::chain::CallContext;
+use crate::engine::chains::host::CallHost;
+use crate::engine::chains::routed_call::{Routed, timestamp};
 
 /// The functions of such a plugin.
 pub(super) const GET_TOOLS: &str = "getTools";

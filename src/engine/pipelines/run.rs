@@ -19,7 +19,7 @@ use crate::domain::ports::ToClient;
 use crate::domain::raw::to_raw;
 use crate::domain::reason::Reason;
 use crate::engine::Engine;
-use crate::engine::calls::routed_call::Routed;
+use crate::engine::chains::routed_call::Routed;
 use crate::engine::plan::linked_pipeline::LinkedPipeline;
 
 impl Engine {

@@ -33,7 +33,7 @@ impl Engine {
         let linked = Arc::new(newest.linked.with(&choice));
         let problems = newest.problems_with(&choice);
         self.hold(&linked);
-        self.upstreams.prepare(&linked.targets());
+        self.servers.prepare(&linked.targets());
         self.end_old_probes(&linked).await;
         self.forget_missing(&linked);
         self.let_calls_run(&linked.plan);
@@ -73,7 +73,7 @@ impl Engine {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         held.retain(|linked| linked.strong_count() > 0);
         let keep: Vec<_> = held.iter().filter_map(Weak::upgrade).flat_map(|linked| linked.targets()).collect();
-        self.upstreams.retire(&keep);
+        self.servers.retire(&keep);
     }
 
     fn newest(&self, linked: Linked, problems: Vec<Problem>, secrets: &impl Secrets) -> WantedPlan {

@@ -15,9 +15,9 @@ use crate::domain::health::{ConnectionState, ShortConnections};
 use crate::domain::ids::ObjectKey;
 use crate::domain::item::{ItemKind, Listed};
 use crate::domain::plan::{TransportPlan, UpstreamPlan};
+use crate::domain::record::millis;
 use crate::domain::upstream::{FIRST_START, Probed, ServerFacts, Target, UpstreamError, UpstreamEvent};
 use crate::domain::version::Era;
-use crate::engine::calls::recorder::millis;
 use crate::engine::plan::link::Linked;
 use crate::engine::upstreams::state::UpstreamState;
 use crate::engine::{Engine, pipelines};
@@ -57,7 +57,7 @@ impl Engine {
     /// Takes what upstreams report, for ever.
     async fn take_events(self: Arc<Self>) {
         loop {
-            match self.upstreams.next_event().await {
+            match self.servers.next_event().await {
                 UpstreamEvent::ListChanged(key, kind) => self.read_anew(&key, kind, true),
                 UpstreamEvent::ListStale(key, kind) => self.read_anew(&key, kind, false),
                 UpstreamEvent::Logged(key, session, params) => self.take_log(&key, &session, params),
@@ -198,7 +198,7 @@ impl Engine {
         let before = self.clock.monotonic();
         let probed = match plan.is_served_here() {
             true => Ok(pipelines::probed(plan)),
-            false => self.upstreams.probe(target, probe_timeout(target, connected, known.tried)).await,
+            false => self.servers.probe(target, probe_timeout(target, connected, known.tried)).await,
         };
         let took = self.clock.monotonic().saturating_sub(before);
         let rested = matches!(probed, Ok(Probed::Resting)).then(|| self.clock.unix_millis());

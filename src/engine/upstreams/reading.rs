@@ -53,7 +53,7 @@ impl Engine {
         let limit = LONGEST.max(Duration::from_millis(u64::from(list_timeout)));
         let read = match target.plan.is_served_here() {
             true => Ok(Listed::default()),
-            false => self.upstreams.list(target, kind, limit).await,
+            false => self.servers.list(target, kind, limit).await,
         };
         let is_news = self.keep_other_list(target, kind, began, read);
         self.announcing(kind, is_announced, || {

@@ -92,7 +92,7 @@ impl Engine {
         let listed = match (target.plan.pipeline(), target.plan.provider()) {
             (Some(plan), _) => self.tool_of_pipeline(target, plan, timeout).await,
             (_, Some(provider)) => self.provided_tools(target, provider, timeout).await,
-            (None, None) => self.upstreams.list(target, ItemKind::Tool, timeout).await,
+            (None, None) => self.servers.list(target, ItemKind::Tool, timeout).await,
         };
         if listed.is_err() {
             self.state.update(key, |state| state.stale = true);

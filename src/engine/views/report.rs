@@ -15,7 +15,7 @@ use crate::domain::report::{
 use crate::domain::seen::SeenNames;
 use crate::domain::upstream::Target;
 use crate::engine::Engine;
-use crate::engine::calls::routed_call::timestamp;
+use crate::engine::chains::routed_call::timestamp;
 use crate::engine::plan::form::FailedForm;
 use crate::engine::plan::link::LinkedUpstream;
 use crate::engine::plan::snapshot::Snapshot;
@@ -68,7 +68,7 @@ impl Engine {
     /// Returns the transport of an upstream, as status has it.
     fn transport(&self, target: &Target) -> Option<&'static str> {
         match target.plan.transport {
-            TransportPlan::External { .. } if self.upstreams.is_over_sse(target) => Some("SSE"),
+            TransportPlan::External { .. } if self.servers.is_over_sse(target) => Some("SSE"),
             TransportPlan::External { .. } => Some("StreamableHTTP"),
             TransportPlan::Process { .. } => Some("Stdio"),
             TransportPlan::Pipeline(_) => Some("Pipeline"),

@@ -38,7 +38,7 @@ impl EntryTraces {
     }
 
     /// Adds the traces of other content to the end.
-    pub(super) fn append(&mut self, mut others: Self) {
+    pub(in crate::engine) fn append(&mut self, mut others: Self) {
         let first = self.entries.len();
         self.entries.append(&mut others.entries);
         self.pending.extend(others.pending.drain(..).map(|(place, task)| (first + place, task)));
@@ -60,7 +60,7 @@ impl EntryTraces {
 
     /// Records that the entry at index `place` cannot run, as `trace` says. Adds it if it is of a phase whose traces were not
     /// begun.
-    pub(super) fn unable(&mut self, place: usize, trace: EntryTrace) {
+    pub(in crate::engine) fn unable(&mut self, place: usize, trace: EntryTrace) {
         match self.entries.get_mut(place) {
             Some(entry) => *entry = trace,
             None => self.entries.push(trace),
@@ -87,7 +87,7 @@ impl EntryTraces {
     }
 
     /// Stops waiting for entries in the background. They count as failed, because nothing proves that they ran.
-    pub(super) fn give_up(&mut self) {
+    pub(in crate::engine) fn give_up(&mut self) {
         for (place, _) in std::mem::take(&mut self.pending) {
             self.set(place, EntryOutcome::Failed(Reason::Crashed));
         }

@@ -6,17 +6,9 @@ use std::collections::BTreeSet;
 use std::slice;
 use std::sync::Arc;
 
-use serde_json::value::RawValue;
-
-use super::chain::Nobody;
 use super::content::Content;
-use super::finish::add_modern_members;
-use super::meta::CallMeta;
 use super::outcome::{CallEnd, Denial, DenialKind};
-use super::own_tool::NamedCall;
-use super::recorder::blank;
 use super::routed_call::Routed;
-use crate::domain::budget::Category;
 use crate::domain::identity::{Identity, IdentityMethod};
 use crate::domain::item::ItemKind;
 use crate::domain::method::Method;
@@ -24,14 +16,14 @@ use crate::domain::plan::{Refusal, UpstreamPlan};
 use crate::domain::plugin::{Phase, Role};
 use crate::domain::reason::Reason;
 use crate::domain::record::CallOutcome;
-use crate::domain::upstream::{InputRound, OutMembers};
+use crate::domain::upstream::OutMembers;
 use crate::engine::Engine;
 use crate::engine::access::admission::check_refusing;
 use crate::engine::plan::entries::{LinkedChain, LinkedEntry};
 use crate::engine::plan::link::LinkedUpstream;
 use crate::engine::plan::linked_item::{Selected, select};
 use crate::engine::plan::snapshot::{Lookup, Snapshot};
-use crate::engine::request::{CallRequest, Caller, Endpoint, Reply, TaskUse};
+use crate::engine::request::{Caller, Endpoint, Reply};
 
 /// The next effect of a call that has waited.
 #[derive(Clone, Copy)]
@@ -162,7 +154,7 @@ impl Engine {
     }
 
     /// Returns the end of a call whose questions passed their chains while a Guard came into force, or a rule that denies the call.
-    pub(super) fn denied_since(&self, call: &Routed<'_>, sent: &OutMembers) -> Option<CallEnd> {
+    pub(in crate::engine) fn denied_since(&self, call: &Routed<'_>, sent: &OutMembers) -> Option<CallEnd> {
         match self.recheck(call, Effect::Answer(&[]), Sent::Members(sent)) {
             Ok(new) => new.denial().map(|denial| self.refused(call.request.kind, denial)),
             Err(end) => Some(end),
@@ -199,52 +191,6 @@ impl Engine {
         self.refused(call.request.kind, Denial::without_cause(Reason::NotAuthorized, text))
     }
 
-    /// Returns the reply for a call that waits, here or at another replica, if the rules deny it: only the replica that the client
-    /// has reached knows its whole identity for certain. `caller` sends the client's answer for the item of this name and kind.
-    pub fn denied_waiting(
-        &self,
-        caller: &Caller,
-        endpoint: Endpoint<'_>,
-        (kind, name): (ItemKind, &str),
-        (input, meta): (Option<&RawValue>, Option<&RawValue>),
-    ) -> Option<Reply> {
-        let snapshot = self.snapshot();
-        snapshot.linked.rules.as_ref()?;
-        let request = CallRequest {
-            endpoint,
-            caller,
-            id: None,
-            rpc_id: None,
-            kind,
-            name,
-            input,
-            meta,
-            round: InputRound::default(),
-            wants_progress: false,
-            log_level: None,
-            client: &Nobody,
-            reservation: &self.budget.reservation(Category::Request),
-            check_mirrored: None,
-            within: None,
-            task: TaskUse::None,
-        };
-        let named = NamedCall::of(&snapshot, &request);
-        let request = match &named {
-            Some(named) => named.request(request),
-            None => request,
-        };
-        // An item that is not listed here is decided about where the call waits.
-        let Lookup::Found(found) = snapshot.usable(request.item().find(&snapshot), false) else { return None };
-        let meta = CallMeta::read(meta);
-        let call = Routed::new(&snapshot, &found, &request, &meta, &blank());
-        let mut reply = self.denied_with(&call, &call.content, "received")?.reply;
-        if let Reply::Result(result) = &mut reply {
-            // Only calls of the modern era wait so.
-            add_modern_members(result, kind, false, false);
-        }
-        Some(reply)
-    }
-
     /// Whether a client may still see a resource that it has subscribed to.
     pub fn still_shows(&self, caller: &Caller, endpoint: Endpoint<'_>, uri: &str) -> bool {
         let snapshot = self.snapshot();
@@ -257,7 +203,10 @@ impl Engine {
 }
 
 /// Returns the identity as the plan knows it now: an API key has the groups of the plan. `None` if the plan has the key no more.
-pub(super) fn current_identity<'a>(newest: &'a Snapshot, identity: &'a Arc<Identity>) -> Option<&'a Arc<Identity>> {
+pub(in crate::engine) fn current_identity<'a>(
+    newest: &'a Snapshot,
+    identity: &'a Arc<Identity>,
+) -> Option<&'a Arc<Identity>> {
     if identity.method != IdentityMethod::ApiKey {
         return Some(identity);
     }

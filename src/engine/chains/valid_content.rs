@@ -30,7 +30,7 @@ impl ContentBlock<'_> {
 
 /// Validates the content of a request or a question that was `before`. That of other requests than tool calls must still
 /// name the same item, because chains and conditions were chosen by it.
-pub(super) fn valid_params(method: Method, before: &str, text: &str) -> Result<(), Failure> {
+pub(in crate::engine) fn valid_params(method: Method, before: &str, text: &str) -> Result<(), Failure> {
     let object = RawObject::parse(text).map_err(|_| invalid("the arguments must stay a JSON object"))?;
     match method {
         Method::GetPrompt | Method::ReadResource => {
@@ -46,7 +46,7 @@ pub(super) fn valid_params(method: Method, before: &str, text: &str) -> Result<(
 }
 
 /// Validates the result of a request, or a client's answer to a question.
-pub(super) fn valid_result(method: Method, text: &str) -> Result<Box<RawValue>, Failure> {
+pub(in crate::engine) fn valid_result(method: Method, text: &str) -> Result<Box<RawValue>, Failure> {
     let object = RawObject::parse(text).map_err(|_| invalid("the result must stay a JSON object"))?;
     match method {
         Method::GetPrompt => valid_messages(&object)?,
@@ -59,7 +59,11 @@ pub(super) fn valid_result(method: Method, text: &str) -> Result<Box<RawValue>, 
 }
 
 /// Validates the definition of an item that was `before`: clients must be able to read it, and it must be of the same item.
-pub(super) fn valid_definition(kind: ItemKind, before: &RawValue, text: &str) -> Result<Box<RawValue>, Failure> {
+pub(in crate::engine) fn valid_definition(
+    kind: ItemKind,
+    before: &RawValue,
+    text: &str,
+) -> Result<Box<RawValue>, Failure> {
     let changed = raw(text)?;
     let item = Item::parse(kind, &changed).map_err(|fault| invalid(&fault))?;
     if Item::parse(kind, before).is_ok_and(|before| before.name != item.name) {
@@ -174,7 +178,7 @@ fn valid_tool_result(object: &RawObject) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(super) fn valid_error(text: &str) -> Result<Box<RawValue>, Failure> {
+pub(in crate::engine) fn valid_error(text: &str) -> Result<Box<RawValue>, Failure> {
     let object = RawObject::parse(text).map_err(|_| invalid("the error must stay a JSON object"))?;
     let code = object.get("code").and_then(|code| code.get().parse::<i64>().ok());
     if code.is_none() || object.get_str("message").is_none() {
@@ -189,6 +193,6 @@ fn raw(text: &str) -> Result<Box<RawValue>, Failure> {
 }
 
 /// Returns the failure of a plugin that returned such content.
-pub(super) fn invalid(what: &str) -> Failure {
+pub(in crate::engine) fn invalid(what: &str) -> Failure {
     Failure::new(Reason::InvalidOutput, format!("returned content that is not valid: {what}"))
 }

@@ -133,11 +133,11 @@ pub(crate) struct CallEnd {
     pub(crate) reason: Option<String>,
     /// Whether the result needs no `resultType` added (which the modern era requires): it has one, or none can be added.
     pub(crate) typed: bool,
-    pub(super) cause: Option<Box<super::cause::Cause>>,
+    pub(in crate::engine) cause: Option<Box<super::cause::Cause>>,
 }
 
 impl CallEnd {
-    pub(super) fn new(reply: Reply, outcome: CallOutcome, reason: impl Into<Option<Reason>>) -> Self {
+    pub(in crate::engine) fn new(reply: Reply, outcome: CallOutcome, reason: impl Into<Option<Reason>>) -> Self {
         let reason = reason.into().map(|reason| reason.to_string());
         Self { reply, outcome, reason, typed: false, cause: None }
     }

@@ -95,7 +95,7 @@ pub(crate) fn leave_out_other_structure(result: &mut Box<RawValue>) {
 }
 
 /// Returns an object with its members changed as [`Skim::with_members`] does; `None` if it is not an object.
-pub(super) fn with_members(object: &RawValue, changes: &[(&str, Option<&str>)]) -> Option<Box<RawValue>> {
+pub(in crate::engine) fn with_members(object: &RawValue, changes: &[(&str, Option<&str>)]) -> Option<Box<RawValue>> {
     owned(Skim::from(object).with_members(changes)?)
 }
 
@@ -126,7 +126,7 @@ pub(crate) fn with_meta(result: &RawValue, key: &str, value: &RawValue) -> Box<R
 
 /// Returns an object with members of its `_meta` changed. One that is empty then is left out. What is not an object is
 /// returned unchanged.
-pub(super) fn with_meta_changed(object: &RawValue, changes: &[(&str, Option<&str>)]) -> Box<RawValue> {
+pub(in crate::engine) fn with_meta_changed(object: &RawValue, changes: &[(&str, Option<&str>)]) -> Box<RawValue> {
     let meta = Skim::from(object).member("_meta").filter(|meta| meta.members().is_some()).unwrap_or(Skim::EMPTY);
     let meta = meta.with_members(changes).filter(|meta| meta != Skim::EMPTY.get());
     with_members(object, &[("_meta", meta.as_deref())]).unwrap_or_else(|| object.to_owned())

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use super::asked_client::AskedClient;
 use super::content::Content;
 use super::entry_traces::EntryTraces;
 use super::outcome::{CallEnd, Denial, DenialKind};
@@ -50,11 +49,6 @@ impl<'a> CallContext<'a> {
     /// Creates the context of content that must have unique keys and is reserved elsewhere.
     pub(crate) fn of(facts: &'a Arc<CallFacts>, method: Method, client: &'a dyn ToClient) -> Self {
         Self { facts, method, client, unique_keys: true, hides_errors: false, reservation: None }
-    }
-
-    /// Creates the context of the content of a call.
-    pub(super) fn of_call(client: &'a AskedClient<'_>) -> Self {
-        Self::of(&client.call.facts, client.call.request.kind.used_by(), client)
     }
 
     /// If the content was changed, reserves memory for the original and the changed content together.

@@ -5,8 +5,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::asked_client::AskedClient;
+use super::input_questions::MAX_QUESTIONS;
 use super::outcome::CallEnd;
-use super::rounds::MAX_QUESTIONS;
 use super::unchecked::Unchecked;
 use crate::domain::budget::{Category, NoRoom};
 use crate::domain::json::doubled_key;
@@ -20,7 +20,7 @@ use crate::engine::plan::linked_item::Selected;
 impl AskedClient<'_> {
     /// Runs the chains on the questions of an answer, which has only what they let pass afterwards. The questions in an error are part of the content that the response
     /// chains see, so that they pass if a plugin there checks them and no chain names their method.
-    pub(super) async fn asks_by_error(&self, answer: &mut Unchecked) -> Result<(), CallEnd> {
+    pub(in crate::engine) async fn asks_by_error(&self, answer: &mut Unchecked) -> Result<(), CallEnd> {
         let item = self.call.item;
         let Answer::Error(error) = answer.unseen() else { return Ok(()) };
         let Some(chains) = item.questions(Method::Elicit).filter(|_| item.watches_questions() && asks(error)) else {
@@ -63,7 +63,7 @@ impl AskedClient<'_> {
 }
 
 /// Whether an error asks the user to open URLs. What cannot be read may ask.
-pub(super) fn asks(error: &RawValue) -> bool {
+pub(in crate::engine) fn asks(error: &RawValue) -> bool {
     #[derive(Deserialize)]
     struct Code<'a> {
         #[serde(borrow)]

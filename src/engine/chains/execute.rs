@@ -10,10 +10,10 @@ use super::chain::CallContext;
 use super::content::{Content, ShownContent};
 use super::entry_traces::trace;
 use super::host::CallHost;
-use super::recorder::millis;
 use super::spans;
 use crate::domain::plugin::{Failure, Input, Metadata, Output, Ran, Role};
 use crate::domain::reason::Reason;
+use crate::domain::record::millis;
 use crate::domain::record::{
     EntryOutcome, EntryTrace, ExecutionStatus, MAX_TRACE_DEPTH, MAX_TRACE_METADATA, PluginExecution,
 };

@@ -26,11 +26,11 @@ const MARK: &str = "hawsepipe input mark 1";
 const VALID_MS: u64 = 60 * 60 * 1000;
 
 /// What a client sends with a call that it repeats.
-pub(super) struct Answered {
+pub(in crate::engine) struct Answered {
     /// What the server gets.
-    pub(super) round: InputRound,
+    pub(in crate::engine) round: InputRound,
     /// Answers of which only the server can say what they are for, by the keys that the client gave them.
-    pub(super) early: Option<RawObject>,
+    pub(in crate::engine) early: Option<RawObject>,
 }
 
 impl From<InputRound> for Answered {
@@ -41,24 +41,24 @@ impl From<InputRound> for Answered {
 
 /// A question that was passed on.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct AskedInput {
+pub(in crate::engine) struct AskedInput {
     /// The server's own key of the question.
     #[serde(rename = "k")]
-    pub(super) own_key: String,
+    pub(in crate::engine) own_key: String,
     /// What was asked.
     #[serde(rename = "m")]
-    pub(super) method: Method,
+    pub(in crate::engine) method: Method,
 }
 
 /// What is sealed.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct InputState {
+pub(in crate::engine) struct InputState {
     /// The questions, by the keys that the client got.
     #[serde(rename = "q")]
-    pub(super) questions: BTreeMap<String, AskedInput>,
+    pub(in crate::engine) questions: BTreeMap<String, AskedInput>,
     /// The server's `requestState`, as it came; `None` if it has none.
     #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
-    pub(super) state: Option<Box<RawValue>>,
+    pub(in crate::engine) state: Option<Box<RawValue>>,
     /// Until when it can be opened, in Unix milliseconds.
     #[serde(rename = "u")]
     until: u64,
@@ -66,7 +66,7 @@ pub(super) struct InputState {
 
 /// Why a state is not sealed.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum NotSealed {
+pub(in crate::engine) enum NotSealed {
     /// The server asks to have too much back.
     #[error(
         "its `requestState`, with the keys of what it asks, has {0} bytes; at most {MAX_BYTES} are sealed while chains see \
@@ -78,19 +78,19 @@ pub(super) enum NotSealed {
 }
 
 impl InputState {
-    pub(super) fn new(questions: BTreeMap<String, AskedInput>, state: Option<Box<RawValue>>) -> Self {
+    pub(in crate::engine) fn new(questions: BTreeMap<String, AskedInput>, state: Option<Box<RawValue>>) -> Self {
         Self { questions, state, until: 0 }
     }
 
     /// Whether `state` has the mark of this gateway, whatever else is wrong with it. That of another gateway, which can be an
     /// upstream of this one, is a server's.
-    pub(super) fn is_own(engine: &Engine, state: &str) -> bool {
+    pub(in crate::engine) fn is_own(engine: &Engine, state: &str) -> bool {
         let mark = parts(state).map(|(mark, _)| mark);
         mark.is_some_and(|mark| engine.sessions().seals().open(&of_gateway(engine), mark).is_some())
     }
 
     /// Seals the state for a repetition of this call by the same principal.
-    pub(super) fn seal(mut self, engine: &Engine, call: &Routed<'_>) -> Result<String, NotSealed> {
+    pub(in crate::engine) fn seal(mut self, engine: &Engine, call: &Routed<'_>) -> Result<String, NotSealed> {
         self.until = engine.now().saturating_add(VALID_MS);
         let bytes = serde_json::to_vec(&self).unwrap_or_default();
         if bytes.len() > MAX_BYTES {
@@ -102,7 +102,7 @@ impl InputState {
     }
 
     /// Opens what was sealed for this call; `None` if it is anything else, or too old.
-    pub(super) fn open(engine: &Engine, call: &Routed<'_>, state: &str) -> Option<Self> {
+    pub(in crate::engine) fn open(engine: &Engine, call: &Routed<'_>, state: &str) -> Option<Self> {
         let opened = engine.sessions().seals().open(&scope(engine, call), parts(state)?.1)?;
         let state: Self = serde_json::from_slice(&opened).ok()?;
         (engine.now() <= state.until).then_some(state)

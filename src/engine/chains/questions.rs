@@ -18,7 +18,7 @@ impl Engine {
     /// Ends the call with an answer that is none: one that asks the client, once its questions have passed their chains, one that
     /// begins a task, or one of which it is not clear what it is. `new` are the entries that came into force since the call
     /// began; they run on answers only.
-    pub(super) async fn questions(
+    pub(in crate::engine) async fn questions(
         self: &Arc<Self>,
         client: &AskedClient<'_>,
         answer: &mut Unchecked,

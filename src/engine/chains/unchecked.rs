@@ -1,9 +1,9 @@
-//! The promise of the gateway as a type: what a server answered is not given to the client before its chains have seen it.
+//! What a server answered, until the chains over answers have run. Only this folder opens it.
 
 use serde_json::value::RawValue;
 
-use super::routed_call::Routed;
 use super::tool_result::{ResultFacts, without_members};
+use crate::domain::ports::ToClient;
 use crate::domain::upstream::{Answer, ServerAnswer};
 use crate::domain::version::Era;
 
@@ -20,27 +20,27 @@ impl Unchecked {
     }
 
     /// The version of MCP that the server speaks.
-    pub(super) fn era(&self) -> Era {
+    pub(in crate::engine) fn era(&self) -> Era {
         self.answer.era
     }
 
-    pub(super) fn facts(&self) -> ResultFacts {
+    pub(in crate::engine) fn facts(&self) -> ResultFacts {
         self.facts
     }
 
     /// The number of bytes of the result or the error.
-    pub(super) fn size(&self) -> u64 {
+    pub(in crate::engine) fn size(&self) -> u64 {
         let (Answer::Result(text) | Answer::Error(text)) = &self.answer.answer;
         text.get().len() as u64
     }
 
-    /// The answer of something in the gateway that stands for a server. It has nothing of either era.
-    pub(super) fn of_gateway(call: &Routed<'_>, result: Box<RawValue>) -> Self {
-        Self::new(ServerAnswer { era: call.request.caller.era, answer: Answer::Result(result) })
+    /// The answer of something in the gateway that stands for a server. `era` is that of the client, which can read it as it is.
+    pub(in crate::engine) fn of_gateway(era: Era, result: Box<RawValue>) -> Self {
+        Self::new(ServerAnswer { era, answer: Answer::Result(result) })
     }
 
     /// The same answer, which the client is not to take for a question: its server knows none of this kind.
-    pub(super) fn not_asking_back(mut self) -> Self {
+    pub(in crate::engine) fn not_asking_back(mut self) -> Self {
         self.facts.asks_back = false;
         self
     }
@@ -56,6 +56,11 @@ impl Unchecked {
         self
     }
 
+    /// Returns the answer about an item that nothing checks; `None` if something does.
+    pub(in crate::engine) fn unless_checked(self, is_checked: bool) -> Option<Answer> {
+        if is_checked { None } else { Some(self.answer.answer) }
+    }
+
     /// The text, for the chains over questions and for what is read of its form.
     pub(super) fn unseen(&self) -> &Answer {
         &self.answer.answer
@@ -66,3 +71,6 @@ impl Unchecked {
         self.answer
     }
 }
+
+/// A client whose questions pass the chains over them. Only such a one is given to servers.
+pub(in crate::engine) trait GuardedClient: ToClient {}

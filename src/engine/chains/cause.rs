@@ -6,17 +6,17 @@ use crate::domain::plan::RulePlan;
 #[derive(Default)]
 pub(crate) struct Cause {
     /// The rule of the gateway that denied the call.
-    pub(super) rule: Option<String>,
+    pub(in crate::engine) rule: Option<String>,
     /// The upstream that the call names, if it was not routed to one.
-    pub(super) upstream: Option<String>,
+    pub(in crate::engine) upstream: Option<String>,
 }
 
 impl Cause {
-    pub(super) fn rule(rule: &RulePlan) -> Option<Box<Self>> {
+    pub(in crate::engine) fn rule(rule: &RulePlan) -> Option<Box<Self>> {
         Some(Box::new(Self { rule: Some(rule.name.clone()), upstream: None }))
     }
 
-    pub(super) fn upstream(name: &str) -> Option<Box<Self>> {
+    pub(in crate::engine) fn upstream(name: &str) -> Option<Box<Self>> {
         Some(Box::new(Self { rule: None, upstream: Some(name.to_owned()) }))
     }
 }

@@ -31,25 +31,25 @@ const PLAIN: [PlainMember; 9] = [
 ];
 
 /// Returns the id of the task that a result of the legacy era begins; `None` if it is an ordinary result.
-pub(super) fn legacy_id(result: &RawValue) -> Option<String> {
+pub(in crate::engine) fn legacy_id(result: &RawValue) -> Option<String> {
     let result = Skim::from(result);
     if result.member("content").is_some() { None } else { id_of(result.member("task")?) }
 }
 
 /// Returns the id of a task.
-pub(super) fn id_of<'a>(task: impl Into<Skim<'a>>) -> Option<String> {
+pub(in crate::engine) fn id_of<'a>(task: impl Into<Skim<'a>>) -> Option<String> {
     task.into().member("taskId")?.text().map(Cow::into_owned)
 }
 
 /// Sets the id of a task, if it has one. Everything else keeps its bytes.
-pub(super) fn set_id(task: &mut Box<RawValue>, id: &str) {
+pub(in crate::engine) fn set_id(task: &mut Box<RawValue>, id: &str) {
     if Skim::from(&**task).member("taskId").is_some() {
         set_members(task, &[("taskId", &json!(id).to_string())]);
     }
 }
 
 /// Sets the id of the task that a result of the legacy era begins.
-pub(super) fn set_legacy_id(result: &mut Box<RawValue>, id: &str) {
+pub(in crate::engine) fn set_legacy_id(result: &mut Box<RawValue>, id: &str) {
     let task = Skim::from(&**result).member("task").map(|task| task.get().to_owned());
     let Some(mut task) = task.and_then(|task| RawValue::from_string(task).ok()) else { return };
     set_id(&mut task, id);
@@ -58,7 +58,7 @@ pub(super) fn set_legacy_id(result: &mut Box<RawValue>, id: &str) {
 
 /// Returns a task with the members alone that can hold no content: a Guard is on the call and sees only its result.
 /// `with_message` keeps the message about the state. The error says what is wrong with the task.
-pub(super) fn plain(task: &RawValue, with_message: bool) -> Result<RawObject, &'static str> {
+pub(in crate::engine) fn plain(task: &RawValue, with_message: bool) -> Result<RawObject, &'static str> {
     let task = RawObject::parse(task.get()).map_err(|_| "its task is not a JSON object")?;
     let mut plain = RawObject::default();
     for (name, is_valid) in PLAIN {
@@ -76,7 +76,7 @@ pub(super) fn plain(task: &RawValue, with_message: bool) -> Result<RawObject, &'
 
 /// Returns the wish of a client that its call goes on as a task (`params.task`), with nothing that could be content: plugins
 /// that check the request do not see it.
-pub(super) fn plain_wish(task: &RawValue) -> Box<RawValue> {
+pub(in crate::engine) fn plain_wish(task: &RawValue) -> Box<RawValue> {
     let mut plain = RawObject::default();
     let ttl = RawObject::parse(task.get()).ok().and_then(|task| task.get("ttl").map(RawValue::to_owned));
     if let Some(ttl) = ttl.filter(|ttl| is_short_number(ttl)) {
@@ -86,7 +86,7 @@ pub(super) fn plain_wish(task: &RawValue) -> Box<RawValue> {
 }
 
 /// Returns a result, or the parameters of a message, without the note to which task it belongs.
-pub(super) fn without_related(object: &RawValue) -> Box<RawValue> {
+pub(in crate::engine) fn without_related(object: &RawValue) -> Box<RawValue> {
     with_meta_changed(object, &[(RELATED, None)])
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn with_related(object: &RawValue, id: &str) -> Box<RawValue> {
 }
 
 /// Returns the `_meta` that has nothing but the note about the task with this id, if `meta` has such a note.
-pub(super) fn task_note(meta: &RawValue, id: &str) -> Option<Box<RawValue>> {
+pub(in crate::engine) fn task_note(meta: &RawValue, id: &str) -> Option<Box<RawValue>> {
     RawObject::parse(meta.get()).ok()?.get(RELATED)?;
     let mut note = RawObject::default();
     note.set(RELATED, related(id));
@@ -108,7 +108,7 @@ fn related(id: &str) -> Box<RawValue> {
 }
 
 /// Returns the parameters of a message, which names this id if it names a task.
-pub(super) fn related_to(params: Box<RawValue>, id: &str) -> Box<RawValue> {
+pub(in crate::engine) fn related_to(params: Box<RawValue>, id: &str) -> Box<RawValue> {
     if params.get().contains("related-task") { with_related(&params, id) } else { params }
 }
 
@@ -131,7 +131,7 @@ fn is_number(value: &RawValue) -> bool {
 }
 
 /// Whether this is a number of ordinary length.
-pub(super) fn is_short_number(value: &RawValue) -> bool {
+pub(in crate::engine) fn is_short_number(value: &RawValue) -> bool {
     let text = value.get();
     text.len() <= MAX_NUMBER && text.starts_with(|c: char| c == '-' || c.is_ascii_digit())
 }

@@ -13,9 +13,9 @@ use super::outcome::{CallEnd, Denial, DenialKind};
 use super::progress::Progress;
 use super::question_traces::{OneQuestion, QuestionTraces};
 use super::recheck::{Effect, NewGuards, Sent};
-use super::recorder::CallRecorder;
 use super::routed_call::Routed;
 use super::task_state::task_note;
+use super::unchecked::GuardedClient;
 use super::when::WhenInput;
 use crate::domain::budget::{Category, Reservation};
 use crate::domain::identity::Identity;
@@ -31,8 +31,8 @@ use crate::engine::plan::linked_item::{MethodChains, Selected};
 
 /// The client of one call.
 pub(crate) struct AskedClient<'a> {
-    pub(super) engine: &'a Arc<Engine>,
-    pub(super) call: &'a Routed<'a>,
+    pub(in crate::engine) engine: &'a Arc<Engine>,
+    pub(in crate::engine) call: &'a Routed<'a>,
     progress: Progress<'a>,
     traces: Arc<QuestionTraces>,
     /// How the call ends, if it ends while it asks its client or before it is sent.
@@ -43,7 +43,7 @@ pub(crate) struct AskedClient<'a> {
 }
 
 /// The chains over one question, and what they have at hand.
-pub(super) struct Asking<'a> {
+pub(in crate::engine) struct Asking<'a> {
     method: Method,
     chains: &'a MethodChains,
     run: OneQuestion<'a>,
@@ -55,7 +55,7 @@ pub(super) struct Asking<'a> {
 const ANSWER: &str = "the client's answer";
 
 /// Why a question, or the answer to it, does not pass between a server and a client.
-pub(super) enum NotPassed {
+pub(in crate::engine) enum NotPassed {
     /// A chain, or the gateway, does not let `what` pass: the question or the answer, in words.
     Refused { what: &'static str, end: ChainEnd },
     /// The call ends.
@@ -63,14 +63,19 @@ pub(super) enum NotPassed {
 }
 
 impl<'a> AskedClient<'a> {
-    pub(crate) fn new(engine: &'a Arc<Engine>, call: &'a Routed<'a>, recorder: &CallRecorder) -> Self {
+    pub(crate) fn new(engine: &'a Arc<Engine>, call: &'a Routed<'a>, traces: Arc<QuestionTraces>) -> Self {
         let progress = Progress::of(engine, call);
-        let (traces, early, has_ended) = (Arc::clone(&recorder.questions), Mutex::default(), Notify::new());
+        let (early, has_ended) = (Mutex::default(), Notify::new());
         Self { engine, call, progress, traces, early, has_ended, changed: Mutex::default() }
     }
 
+    /// The context of the content of the call.
+    pub(in crate::engine) fn call_context(&self) -> CallContext<'_> {
+        CallContext::of(&self.call.facts, self.call.request.kind.used_by(), self)
+    }
+
     /// Waits until the call ends while it asks its client. Returns its end.
-    pub(super) async fn ended(&self) -> CallEnd {
+    pub(in crate::engine) async fn ended(&self) -> CallEnd {
         loop {
             // One permit is stored, so that no end between the look and the wait is missed.
             if let Some(end) = self.take_end() {
@@ -81,7 +86,7 @@ impl<'a> AskedClient<'a> {
     }
 
     /// Returns the end of a call that has ended before its upstream has answered.
-    pub(super) fn take_end(&self) -> Option<CallEnd> {
+    pub(in crate::engine) fn take_end(&self) -> Option<CallEnd> {
         self.early.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
@@ -91,7 +96,7 @@ impl<'a> AskedClient<'a> {
     }
 
     /// Returns the end of a call whose question, or the answer to it, did not pass.
-    pub(super) fn end_of(&self, not_passed: NotPassed) -> CallEnd {
+    pub(in crate::engine) fn end_of(&self, not_passed: NotPassed) -> CallEnd {
         match not_passed {
             NotPassed::Refused { end, .. } => self.ended_by(end),
             NotPassed::Ended(end) => *end,
@@ -100,7 +105,7 @@ impl<'a> AskedClient<'a> {
 
     /// Asks the client a question, unless a chain denies it, or a Guard has come into force that does not see it. Returns the
     /// answer for the server. The wait for the client can be long, so the call is checked again after it.
-    pub(super) async fn put(&self, question: Question) -> Result<Answer, NotPassed> {
+    pub(in crate::engine) async fn put(&self, question: Question) -> Result<Answer, NotPassed> {
         let method = question.method;
         self.may_ask(method)?;
         let answer = self.put_past_chains(question).await?;
@@ -117,7 +122,7 @@ impl<'a> AskedClient<'a> {
     }
 
     /// Remembers the content that request chains made of the call.
-    pub(super) fn changed_to(&self, content: &str) {
+    pub(in crate::engine) fn changed_to(&self, content: &str) {
         content.clone_into(&mut self.changed.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
@@ -164,7 +169,7 @@ impl<'a> AskedClient<'a> {
     }
 
     /// Begins with a question or an answer on which the chains `of_run` are going to run.
-    pub(super) fn begin<'s>(
+    pub(in crate::engine) fn begin<'s>(
         &'s self,
         method: Method,
         chains: &'s MethodChains,
@@ -185,7 +190,7 @@ impl<'a> AskedClient<'a> {
     }
 
     /// Returns a question that no chain can see. While the call is checked, it has nothing that the server has written.
-    pub(super) fn unseen(&self, question: Question) -> Question {
+    pub(in crate::engine) fn unseen(&self, question: Question) -> Question {
         if !self.call.item.checks_questions() {
             return question;
         }
@@ -197,7 +202,11 @@ impl<'a> AskedClient<'a> {
 
     /// Runs the request chains on a question. Returns the question for the client. If it or the call is checked, the
     /// parameters have no `_meta` of the server, because no plugin sees it.
-    pub(super) async fn check(&self, asking: &mut Asking<'_>, question: Question) -> Result<Question, ChainEnd> {
+    pub(in crate::engine) async fn check(
+        &self,
+        asking: &mut Asking<'_>,
+        question: Question,
+    ) -> Result<Question, ChainEnd> {
         let is_checked = self.call.item.checks_questions();
         if asking.chains.is_empty() && !is_checked {
             return Ok(question);
@@ -232,7 +241,11 @@ impl<'a> AskedClient<'a> {
     }
 
     /// Runs the response chains on a client's answer. Returns the answer for the server.
-    pub(super) async fn check_answer(&self, asking: &mut Asking<'_>, answer: Answer) -> Result<Answer, ChainEnd> {
+    pub(in crate::engine) async fn check_answer(
+        &self,
+        asking: &mut Asking<'_>,
+        answer: Answer,
+    ) -> Result<Answer, ChainEnd> {
         if asking.chains.response.is_empty() {
             return Ok(answer);
         }
@@ -250,7 +263,7 @@ impl<'a> AskedClient<'a> {
     }
 
     /// Returns the end of a call with a question that did not pass.
-    pub(super) fn ended_by(&self, end: ChainEnd) -> CallEnd {
+    pub(in crate::engine) fn ended_by(&self, end: ChainEnd) -> CallEnd {
         let kind = self.call.request.kind;
         match end {
             ChainEnd::Denied(denial) if matches!(denial.kind, DenialKind::Refused(_)) => {
@@ -282,6 +295,8 @@ impl Asking<'_> {
         call.item.checks_questions() || self.chains.all().any(Selected::checks)
     }
 }
+
+impl GuardedClient for AskedClient<'_> {}
 
 impl ToClient for AskedClient<'_> {
     fn progress(&self, params: Box<RawValue>) {

@@ -18,14 +18,14 @@ use crate::domain::plan::{Refusal, ToolOverride, UpstreamPlan};
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::record::CallRecord;
 use crate::domain::route::Route;
-use crate::domain::upstream::{ClientKey, UpstreamTarget};
+use crate::domain::upstream::{ClientKey, OutMembers, UpstreamTarget};
 use crate::engine::plan::link::LinkedUpstream;
 use crate::engine::plan::linked_item::LinkedItem;
 use crate::engine::plan::snapshot::{Found, Snapshot};
 use crate::engine::request::{CallRequest, Caller};
 
 /// Members of `params` that are no content: what the gateway reads and writes itself.
-pub(super) const ENVELOPE: [&str; 3] = ["_meta", "inputResponses", "requestState"];
+pub(in crate::engine) const ENVELOPE: [&str; 3] = ["_meta", "inputResponses", "requestState"];
 
 /// A call on its way through the chains to its upstream. `route`, `item` and `upstream` belong to `snapshot`.
 pub(crate) struct Routed<'a> {
@@ -42,7 +42,7 @@ pub(crate) struct Routed<'a> {
     pub(crate) timeout: Duration,
     pub(crate) facts: Arc<CallFacts>,
     /// The tool's override.
-    pub(super) change: Option<&'a ToolOverride>,
+    pub(in crate::engine) change: Option<&'a ToolOverride>,
 }
 
 impl<'a> Routed<'a> {
@@ -74,6 +74,14 @@ impl<'a> Routed<'a> {
         }
     }
 
+    /// For the result of a task, waits as long as calls may take at most: the server answers once the task has ended.
+    pub(in crate::engine) fn wait_for_task(&mut self, method: Method) {
+        if method == Method::TaskResult {
+            let ceiling_ms = self.snapshot.plan().gateway.limits.call_ceiling_ms;
+            self.timeout = Duration::from_millis(u64::from(ceiling_ms));
+        }
+    }
+
     /// The client that the server serves, and may ask. A call of a plugin has the client of its enclosing call.
     pub(crate) fn client_key(&self) -> ClientKey {
         let Caller { capabilities, session, identity, .. } = self.request.caller;
@@ -100,8 +108,18 @@ impl<'a> Routed<'a> {
         self.upstream.refusing.as_ref().or(self.change.and_then(|change| change.refusing.as_ref()))
     }
 
+    /// Returns the content of the request phase that these members are.
+    pub(in crate::engine) fn as_content(&self, members: &OutMembers) -> String {
+        if self.request.kind == ItemKind::Tool {
+            return members.first().map_or_else(|| "{}".to_owned(), |(_, arguments)| arguments.get().to_owned());
+        }
+        let mut params = RawObject::default();
+        members.iter().for_each(|(member, value)| params.set(member, value.clone()));
+        params.to_raw().get().to_owned()
+    }
+
     /// Returns what rules can read of the call with this content.
-    pub(super) fn access_content<'c>(&'c self, content: &'c str) -> CallContent<'c> {
+    pub(in crate::engine) fn access_content<'c>(&'c self, content: &'c str) -> CallContent<'c> {
         let user_query = self.facts.user_query.as_deref().unwrap_or_default();
         CallContent { content, user_query, max_tokens: self.facts.max_tokens.unwrap_or(0) }
     }

@@ -31,7 +31,7 @@ pub(crate) struct OneQuestion<'a> {
 
 impl QuestionTraces {
     /// Begins the traces of a question on which these chains run; `None` if there is no room for them.
-    pub(super) fn begin<'s>(
+    pub(in crate::engine) fn begin<'s>(
         &self,
         method: Method,
         chains: impl Iterator<Item = &'s Selected>,
@@ -48,7 +48,7 @@ impl QuestionTraces {
     }
 
     /// Takes the traces of questions that have ended.
-    pub(super) fn take(&self) -> EntryTraces {
+    pub(in crate::engine) fn take(&self) -> EntryTraces {
         std::mem::take(&mut self.lock().ended)
     }
 
@@ -59,7 +59,7 @@ impl QuestionTraces {
 
 impl OneQuestion<'_> {
     /// Whether one of the first chains that were begun has an entry that [checks](Selected::checks) and has run.
-    pub(super) fn was_checked(&self, first: &[Selected]) -> bool {
+    pub(in crate::engine) fn was_checked(&self, first: &[Selected]) -> bool {
         let entries = first.iter().flat_map(|selected| selected.chain.entries.iter().zip(&selected.filter_admits));
         let mut traced = entries.zip(&self.traces.entries);
         traced.any(|((entry, admits), trace)| *admits && entry.checks() && trace.outcome == EntryOutcome::Ran)

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::arrived::Arrived;
 use super::asked_client::AskedClient;
 use super::chain::{CallContext, ChainEnd};
 use super::content::Content;
+use super::entry_traces::EntryTraces;
 use super::outcome::CallEnd;
 use super::recheck::{Effect, NewGuards, Sent};
-use super::recorder::CallRecorder;
+use super::released::Released;
 use super::routed_call::Routed;
 use super::tool_result::{MODERN_OF_RESOURCES, leave_out_other_structure, without_members};
 use super::unchecked::Unchecked;
@@ -19,46 +19,36 @@ use crate::domain::version::Era;
 use crate::engine::Engine;
 use crate::engine::request::Reply;
 
-/// The end of a call with what may be given to the client: its response chains have run. Nothing else makes one.
-pub(super) struct Released(CallEnd);
-
-impl From<Released> for CallEnd {
-    fn from(Released(end): Released) -> Self {
-        end
-    }
-}
-
 impl Engine {
     /// Runs the response chains on an answer, and writes what they let pass as the client of the call can read it.
-    pub(super) async fn release(
+    pub(in crate::engine) async fn release(
         self: &Arc<Self>,
-        arrived: &mut Arrived<'_>,
         client: &AskedClient<'_>,
         answer: Unchecked,
         (sent, new): (&OutMembers, NewGuards),
+        traces: &mut EntryTraces,
     ) -> Result<Released, CallEnd> {
-        let (call, context) = (client.call, CallContext::of_call(client));
+        let (call, context) = (client.call, client.call_context());
         // A modern server or a plugin can make structure that clients of the legacy era cannot read.
         let can_be_other = answer.era() == Era::Modern || !call.item.response.is_empty() || !new.response.is_empty();
         let is_foreign_resource = call.request.kind == ItemKind::Resource && is_foreign(call, answer.era());
         let answer = if is_foreign_resource { answer.without_members(&MODERN_OF_RESOURCES) } else { answer };
-        let (sent, recorder) = ((Some(sent), new), &mut arrived.recorder);
-        let mut end = self.run_response_chains(call, context, answer, sent, recorder).await;
+        let mut end = self.run_response_chains(call, context, answer, (Some(sent), new), traces).await;
         if let (Reply::Result(result), Era::Legacy, true) = (&mut end.reply, call.request.caller.era, can_be_other) {
             leave_out_other_structure(result);
         }
-        Ok(Released(end))
+        Ok(Released::new(end))
     }
 
     /// Runs the response chains on the upstream's answer, and then the entries that came into force during the call. Their `when`
     /// expressions see what was `sent`; `None` if that is not known.
-    pub(super) async fn run_response_chains(
+    pub(in crate::engine) async fn run_response_chains(
         self: &Arc<Self>,
         call: &Routed<'_>,
         context: CallContext<'_>,
         answer: Unchecked,
         (sent, new): (Option<&OutMembers>, NewGuards),
-        recorder: &mut CallRecorder,
+        traces: &mut EntryTraces,
     ) -> CallEnd {
         let facts = answer.facts();
         let ServerAnswer { era, answer } = answer.open();
@@ -78,7 +68,7 @@ impl Engine {
         {
             return self.withheld(call, &steps);
         }
-        let changed = match self.run_all_response_chains(call, context, &content, (sent, new), recorder).await {
+        let changed = match self.run_all_response_chains(call, context, &content, (sent, new), traces).await {
             Ok(changed) => changed,
             Err(end) => return end,
         };
@@ -100,7 +90,7 @@ impl Engine {
         context: CallContext<'_>,
         content: &Content,
         (sent, new): (Option<&OutMembers>, NewGuards),
-        recorder: &mut CallRecorder,
+        traces: &mut EntryTraces,
     ) -> Result<Option<Content>, CallEnd> {
         let mut context = context;
         let text = |is_read: bool| match sent {
@@ -109,7 +99,7 @@ impl Engine {
             None => "{}".to_owned(),
         };
         let of_call = |end: ChainEnd| end.of_call(call.request.kind);
-        let (shown, traces) = (text(call.item.recalls_arguments()), &mut recorder.traces);
+        let shown = text(call.item.recalls_arguments());
         let when = call.when(&shown);
         let own = self.run_chains(context, &call.item.response, &when, content, traces).await;
         let (mut changed, mut due, mut ran) = (own.map_err(of_call)?, new.response, Vec::new());

@@ -8,9 +8,9 @@ use serde_json::value::RawValue;
 
 use super::asked_client::AskedClient;
 use super::chain::ChainEnd;
+use super::input_questions::InputQuestions;
 use super::input_state::{Answered, AskedInput, InputState, NotSealed};
 use super::outcome::CallEnd;
-use super::rounds::InputQuestions;
 use super::unchecked::Unchecked;
 use crate::domain::budget::{Category, NoRoom};
 use crate::domain::json::doubled_key;
@@ -23,14 +23,14 @@ use crate::engine::Engine;
 
 impl Engine {
     /// Opens what the client answers to an earlier result of this call, and runs the response chains over it.
-    pub(super) async fn client_answers(&self, client: &AskedClient<'_>) -> Result<Answered, CallEnd> {
+    pub(in crate::engine) async fn client_answers(&self, client: &AskedClient<'_>) -> Result<Answered, CallEnd> {
         client.answers(client.call.request.round.clone()).await
     }
 }
 
 impl AskedClient<'_> {
     /// Returns the end of a call whose result asks the client for input.
-    pub(super) async fn asks_back(&self, answer: &Unchecked) -> CallEnd {
+    pub(in crate::engine) async fn asks_back(&self, answer: &Unchecked) -> CallEnd {
         let (facts, answer) = (answer.facts(), answer.unseen());
         let Answer::Result(result) = answer else { return CallEnd::asks_back(answer.clone(), facts) };
         if !self.call.item.watches_questions() {
@@ -83,7 +83,7 @@ impl AskedClient<'_> {
         if self.call.item.checks_anything() { format!("input-{}", number + 1) } else { own_key.to_owned() }
     }
 
-    pub(super) async fn checked(&self, question: Question) -> Result<Question, ChainEnd> {
+    pub(in crate::engine) async fn checked(&self, question: Question) -> Result<Question, ChainEnd> {
         let Some(chains) = self.call.item.questions(question.method) else { return Ok(self.unseen(question)) };
         let mut asking = self.begin(question.method, chains, chains.request.iter())?;
         self.check(&mut asking, question).await
@@ -129,7 +129,7 @@ impl AskedClient<'_> {
 
     /// Returns what is sent to the server next, if the client has already answered all that this result asks. The questions
     /// pass the same chains as if the client was asked now.
-    pub(super) async fn answers_early(
+    pub(in crate::engine) async fn answers_early(
         &self,
         given: &RawObject,
         answer: &Unchecked,

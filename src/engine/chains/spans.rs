@@ -109,7 +109,7 @@ fn transport(plan: &TransportPlan) -> Option<&'static str> {
 }
 
 /// Records what came of the request to the server in the span that [`upstream`] made.
-pub(super) fn answered(span: &Span, answer: Result<&Unchecked, &UpstreamError>) {
+pub(in crate::engine) fn answered(span: &Span, answer: Result<&Unchecked, &UpstreamError>) {
     if span.is_disabled() {
         return;
     }
