@@ -10,13 +10,11 @@ use super::chain::CallContext;
 use super::content::{Content, ShownContent};
 use super::entry_traces::trace;
 use super::host::CallHost;
+use super::plugin_run::{Ended, Fault, PluginRun};
 use super::spans;
-use crate::domain::plugin::{Failure, Input, Metadata, Output, Ran, Role};
+use crate::domain::plugin::{Failure, Output, Ran, Role};
 use crate::domain::reason::Reason;
-use crate::domain::record::millis;
-use crate::domain::record::{
-    EntryOutcome, EntryTrace, ExecutionStatus, MAX_TRACE_DEPTH, MAX_TRACE_METADATA, PluginExecution,
-};
+use crate::domain::record::{EntryOutcome, EntryTrace, MAX_TRACE_DEPTH, MAX_TRACE_METADATA, millis};
 use crate::domain::tokens::deeper_than;
 use crate::domain::verdict::Verdict;
 use crate::engine::Engine;
@@ -39,78 +37,77 @@ impl Engine {
     ) -> JudgedExecution {
         let seen = content.shown(context.method, entry.plan.view, entry.rules.role);
         let (started_at, span) = (self.clock.unix_millis(), spans::plugin(chain, entry));
+        let run = self.run_of(context, chain, entry);
         let within = span.clone();
-        let Ran { output, queued, ran, worker_pid } = self.ask(context, chain, entry, &seen).instrument(within).await;
-        let (output_size, metadata) = match &output {
-            Ok(output) => (Some(output.text.len() as u64), output.metadata.clone()),
+        let Ran { output, queued, ran, worker_pid } = self.ask(&run, context, entry, &seen).instrument(within).await;
+        let (output_bytes, metadata) = match &output {
+            Ok(output) => (Some(output.text.len()), output.metadata.clone()),
             Err(_) => (None, None),
         };
         let (metadata, omitted) = self.traceable(metadata, context, entry);
         let (answer, changed) = check(output, content, &seen, context);
         let verdict = entry.rules.judge(context.method, answer);
+        let output_bytes = output_bytes.filter(|_| matches!(verdict, Verdict::Go { .. }));
         let Reported { error, error_text, quotes } = reported(&verdict);
-        let row = PluginExecution {
-            input_size_bytes: seen.text.len() as u64,
-            output_size_bytes: output_size.filter(|_| matches!(verdict, Verdict::Go { .. })),
-            changed: changed.is_some(),
-            queue_ms: millis(queued),
-            run_ms: millis(ran),
-            duration_ms: millis(queued + ran),
-            worker_pid,
-            when: unevaluated,
-            ..row(context, chain, entry, &verdict, started_at)
-        };
         let trace = EntryTrace {
             // The answer of an observer is discarded. The trace of a shadow shows what the shadow would have changed.
-            changed: row.changed && entry.rules.role != Role::Observe,
+            changed: changed.is_some() && entry.rules.role != Role::Observe,
             stops: matches!(verdict, Verdict::Go { stop: true, .. }) && entry.rules.role != Role::Observe,
-            duration_ms: row.duration_ms,
+            duration_ms: millis(queued + ran),
             metadata,
             metadata_omitted: omitted,
-            when: row.when.clone(),
+            when: unevaluated.clone(),
             hides_error: quotes && context.hides_errors,
             error,
             error_text,
             ..trace(context.method, chain, entry, outcome(&verdict))
         };
         span.record("hawsepipe.outcome", tracing::field::display(trace.outcome));
-        self.write_down(row);
+        let (input_bytes, is_changed, when) = (seen.text.len(), changed.is_some(), unevaluated);
+        let ended = Ended { started_at, queued, ran, worker_pid, input_bytes, output_bytes, changed: is_changed, when };
+        run.record(ended, fault(&verdict));
         JudgedExecution { verdict, changed, trace }
     }
 
     async fn ask(
         self: &Arc<Self>,
+        run: &PluginRun<'_>,
         context: CallContext<'_>,
-        chain: &LinkedChain,
         entry: &LinkedEntry,
         seen: &ShownContent<'_>,
     ) -> Ran {
-        let facts = context.facts;
-        let plugin = match &entry.plugin {
-            Ok(plugin) => plugin,
-            Err(failure) => return not_run(failure.clone()),
-        };
-        let metadata = Metadata {
-            request_id: &facts.request_id,
-            timestamp: &facts.timestamp,
-            server_name: &facts.upstream,
-            phase: chain.plan.phase.wire(),
-            method: context.method.as_str(),
-            user_query: facts.user_query.as_deref(),
-            content_type: seen.kind,
+        match &entry.plugin {
+            Ok(plugin) => {
+                let host = CallHost::new(self, context, plugin, entry.plan.mode);
+                run.run(plugin, (&seen.text, seen.kind), &host).await
+            }
+            Err(failure) => {
+                let output = Err(failure.clone());
+                Ran { output, queued: Duration::ZERO, ran: Duration::ZERO, worker_pid: None }
+            }
+        }
+    }
+
+    fn run_of<'a>(
+        self: &'a Arc<Self>,
+        context: CallContext<'a>,
+        chain: &'a LinkedChain,
+        entry: &'a LinkedEntry,
+    ) -> PluginRun<'a> {
+        PluginRun {
+            engine: self,
+            facts: context.facts,
+            plugin: entry.plugin.as_ref().ok(),
+            name: &entry.name,
+            chain: (&chain.name, &chain.plan.revision),
+            method: context.method,
+            phase: Some(chain.plan.phase),
+            mode: entry.plan.mode,
             config: entry.config.as_deref(),
-            chain: &chain.name,
-            attempt: 1,
-        };
-        let input = Input {
-            tool_name: &facts.tool_name,
-            raw_content: Some(&seen.text),
-            max_tokens: entry.plan.max_tokens.or(facts.max_tokens),
-            metadata,
+            max_tokens: entry.plan.max_tokens,
+            timeout: entry.timeout,
             typed: None,
-        };
-        let host = CallHost::new(self, context, plugin, entry.plan.mode);
-        self.plugins.run(plugin, &input, entry.timeout, &host).await
+        }
     }
 
     /// Returns a plugin's metadata if it fits into a trace. If it does not fit, logs and returns the reason instead.
@@ -126,26 +123,6 @@ impl Engine {
         let (request_id, plugin) = (&context.facts.request_id, &entry.name);
         tracing::warn!(request_id, plugin, "Plugin '{plugin}' gave metadata that is not kept: {why}");
         (None, Some(why))
-    }
-
-    fn write_down(&self, row: PluginExecution) {
-        // Why a plugin denied a call can quote the call's content.
-        let message = match row.status {
-            ExecutionStatus::Denied => Some("denied the call"),
-            _ => row.error_message.as_deref(),
-        };
-        if let Some(message) = message {
-            tracing::warn!(
-                request_id = row.request_id,
-                plugin = row.plugin,
-                chain = row.chain_id,
-                reason = row.reason.map(Reason::as_str),
-                "Plugin '{}' {message}",
-                row.plugin
-            );
-        }
-        self.metrics.execution(&row);
-        self.records.execution(row);
     }
 }
 
@@ -185,10 +162,6 @@ fn not_traceable(metadata: &str) -> Option<String> {
     }
 }
 
-fn not_run(failure: Failure) -> Ran {
-    Ran { output: Err(failure), queued: Duration::ZERO, ran: Duration::ZERO, worker_pid: None }
-}
-
 fn outcome(verdict: &Verdict) -> EntryOutcome {
     match verdict {
         Verdict::Go { .. } => EntryOutcome::Ran,
@@ -216,59 +189,10 @@ fn reported(verdict: &Verdict) -> Reported {
     }
 }
 
-/// Returns the status of an execution, the reason and the message of its failure or denial.
-fn result(verdict: &Verdict) -> (ExecutionStatus, Option<Reason>, Option<String>) {
+fn fault(verdict: &Verdict) -> Option<Fault> {
     match verdict {
-        Verdict::Go { .. } => (ExecutionStatus::Success, None, None),
-        Verdict::Deny { error, .. } => (ExecutionStatus::Denied, None, Some(format!("denied the call: {error}"))),
-        Verdict::Pass(failure) | Verdict::Fail(failure) => {
-            let status = match failure.reason {
-                Reason::Timeout => ExecutionStatus::Timeout,
-                Reason::PoolExhausted => ExecutionStatus::PoolExhausted,
-                _ => ExecutionStatus::Failed,
-            };
-            (status, Some(failure.reason), Some(failure.message.clone()))
-        }
-    }
-}
-
-fn row(
-    context: CallContext<'_>,
-    chain: &LinkedChain,
-    entry: &LinkedEntry,
-    verdict: &Verdict,
-    started_at: u64,
-) -> PluginExecution {
-    let (status, reason, error_message) = result(verdict);
-    let (facts, plugin) = (context.facts, entry.plugin.as_ref().ok());
-    PluginExecution {
-        id: uuid::Uuid::now_v7().to_string(),
-        request_id: facts.request_id.clone(),
-        plugin_id: plugin.map_or_else(|| entry.name.clone(), |p| p.plan.id.clone()),
-        plugin: entry.name.clone(),
-        chain_id: chain.name.clone(),
-        started_at,
-        duration_ms: 0.0,
-        queue_ms: 0.0,
-        run_ms: 0.0,
-        status,
-        reason,
-        input_size_bytes: 0,
-        output_size_bytes: None,
-        error_message,
-        error_text: reported(verdict).error_text,
-        when: None,
-        changed: false,
-        method: context.method,
-        phase: Some(chain.plan.phase),
-        mode: entry.plan.mode,
-        plugin_revision: plugin.map_or_else(String::new, |p| p.plan.digest.clone()),
-        chain_revision: chain.plan.revision.clone(),
-        upstream: facts.upstream.clone(),
-        tool: facts.shown.clone(),
-        principal: facts.caller.identity.subject.clone(),
-        user: facts.caller.identity.user(),
-        session: facts.caller.session_name(),
-        worker_pid: None,
+        Verdict::Go { .. } => None,
+        Verdict::Deny { error, .. } => Some(Fault::Denied(error.clone())),
+        Verdict::Pass(failure) | Verdict::Fail(failure) => Some(Fault::Failed(failure.clone())),
     }
 }

@@ -14,6 +14,7 @@ pub(crate) mod input_questions;
 pub(crate) mod input_state;
 pub(crate) mod meta;
 pub(crate) mod outcome;
+pub(crate) mod plugin_run;
 pub(crate) mod progress;
 pub(crate) mod question_traces;
 pub(crate) mod questions;

@@ -202,17 +202,26 @@ impl CallFacts {
 impl CallFacts {
     /// Returns the facts of the filtering of an item's definition, which no client asked for.
     pub(crate) fn of_definition(target: &UpstreamTarget, item: &Item, unix_millis: u64) -> Self {
-        let upstream = &*target.plan.key.name;
-        let caller = Caller::without_session(Identity::anonymous());
+        Self {
+            kind: item.kind,
+            tool_name: format!("{}/{}", target.plan.key.name, item.name),
+            tool: item.name.clone(),
+            shown: target.mask().masked(item.kind.shown(&item.name)).into_owned(),
+            ..Self::of_list(&target.plan, unix_millis)
+        }
+    }
+
+    /// Returns the facts of the making of a list of tools, which no client asked for.
+    pub(crate) fn of_list(upstream: &UpstreamPlan, unix_millis: u64) -> Self {
         Self {
             request_id: uuid::Uuid::now_v7().to_string(),
             timestamp: timestamp(unix_millis),
-            kind: item.kind,
-            tool_name: format!("{upstream}/{}", item.name),
-            upstream: upstream.to_owned(),
-            tool: item.name.clone(),
-            shown: target.mask().masked(item.kind.shown(&item.name)).into_owned(),
-            caller,
+            kind: ItemKind::Tool,
+            tool_name: String::new(),
+            upstream: upstream.key.name.clone(),
+            tool: String::new(),
+            shown: String::new(),
+            caller: Caller::without_session(Identity::anonymous()),
             account: None,
             depth: 0,
             user_query: None,

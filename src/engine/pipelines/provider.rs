@@ -13,7 +13,7 @@ use crate::domain::item::{Item, ItemKind, Listed};
 use crate::domain::method::Method;
 use crate::domain::pipeline::{NewSource, SOURCES, Sources};
 use crate::domain::plan::PhasePluginPlan;
-use crate::domain::plugin::{ContentType, Failure, Input, Metadata, Mode, TypedCall};
+use crate::domain::plugin::{ContentType, Failure, Mode};
 use crate::domain::ports::{Answering, Host, PluginProgress, ToClient};
 use crate::domain::raw::to_raw;
 use crate::domain::reason::Reason;
@@ -22,7 +22,8 @@ use crate::domain::upstream::{Answer, Target, UpstreamError};
 use crate::engine::Engine;
 use crate::engine::chains::chain::CallContext;
 use crate::engine::chains::host::CallHost;
-use crate::engine::chains::routed_call::{Routed, timestamp};
+use crate::engine::chains::plugin_run::PluginRun;
+use crate::engine::chains::routed_call::{CallFacts, Routed};
 
 /// The functions of such a plugin.
 pub(super) const GET_TOOLS: &str = "getTools";
@@ -97,27 +98,24 @@ impl Engine {
         timeout: Duration,
     ) -> Result<String, Failure> {
         let plugin = self.snapshot().linked.plugin_of_step(plugin)?;
-        let (id, timestamp) = (uuid::Uuid::now_v7().to_string(), timestamp(self.clock.unix_millis()));
-        let context = context(&id, &Value::Null, (0, timeout));
-        let input = Input {
-            tool_name: "",
-            raw_content: Some("[]"),
+        let facts = CallFacts::of_list(&target.plan, self.clock.unix_millis());
+        let context = context(&facts.request_id, &Value::Null, (0, timeout));
+        // It is not recorded: no call has asked for it.
+        let run = PluginRun {
+            engine: self,
+            facts: &facts,
+            plugin: Some(&plugin),
+            name: "",
+            chain: ("", ""),
+            method: Method::ListTools,
+            phase: None,
+            mode: Mode::Enforce,
+            config: plugin.plan.config.as_deref(),
             max_tokens: None,
-            metadata: Metadata {
-                request_id: &id,
-                timestamp: &timestamp,
-                server_name: &target.plan.key.name,
-                phase: function,
-                method: Method::ListTools.as_str(),
-                user_query: None,
-                content_type: ContentType::Json,
-                config: plugin.plan.config.as_deref(),
-                chain: "",
-                attempt: 1,
-            },
-            typed: Some(TypedCall { method: function, context: &context }),
+            timeout,
+            typed: Some((function, &context)),
         };
-        let ran = self.plugins.run(&plugin, &input, timeout, &NoCaller).await;
+        let ran = run.run(&plugin, ("[]", ContentType::Json), &NoCaller).await;
         // Nothing that a client has sent is in the text.
         ran.output.map(|output| output.text).map_err(|failure| Failure::quoting(failure.reason, failure.full()))
     }
