@@ -17,7 +17,7 @@ use hawsepipe::domain::plugin::{ContentType, Input, Metadata, Output, Role, View
 use hawsepipe::domain::ports::{Answering, Host, PluginProgress};
 use hawsepipe::domain::raw::RawObject;
 use hawsepipe::domain::upstream::Answer;
-use hawsepipe::engine::calls::content::Content;
+use hawsepipe::engine::chains::content::Content;
 use hawsepipe::node::inspect::parse;
 use hawsepipe::node::log_mask::LogMask;
 use hawsepipe::node::protocol;

@@ -6,7 +6,7 @@ pub(crate) mod asked_by_error;
 pub(crate) mod asked_client;
 pub(crate) mod cause;
 pub(crate) mod chain;
-pub(crate) mod content;
+pub mod content;
 pub(crate) mod entry_traces;
 pub(crate) mod execute;
 pub(crate) mod host;
