@@ -132,7 +132,7 @@ Examples:
     Explain(ExplainArgs),
     /// Check whether a gateway would accept a credential, and what the client may do
     Auth(AuthArgs),
-    /// Write a plugin and try it out: run it once, measure it, or print the TypeScript types for plugin authors
+    /// Write a plugin and try it out: run it once, test it, measure it, or print the TypeScript types for plugin authors
     Plugin(super::plugin::PluginArgs),
     /// Print a completion script for a shell
     Completion(CompletionArgs),

@@ -20,8 +20,10 @@ pub enum PluginCommand {
     Run(PluginRunArgs),
     /// Measure a plugin in warm workers, and compare it with a cold start and with a plain echo (the floor)
     Bench(BenchArgs),
-    /// Write a small plugin that works, with its manifest
+    /// Write a small plugin that works, with its manifest and a test
     New(NewArgs),
+    /// Run the tests beside plugins
+    Test(TestArgs),
     /// Print the TypeScript types of a plugin's input and output
     Types,
 }
@@ -92,10 +94,13 @@ pub struct BenchArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Writes DIR/NAME.yaml, DIR/plugins/NAME.mjs and, for editors, DIR/plugins/hawsepipe-plugin.d.ts. No file is overwritten.
+Writes DIR/NAME.yaml, DIR/plugins/NAME.mjs, its test DIR/plugins/NAME.test.mjs and, for editors,
+DIR/plugins/hawsepipe-plugin.d.ts. No file is overwritten. The manifest of a guard, a transform or
+an observer has a PluginChain, and an MCPUpstream if the folder has none.
 
 Examples:
-  hawsepipe plugin new --type phase
+  hawsepipe plugin new no-secrets --type guard
+  hawsepipe plugin new --type transform --dir gateway/
   hawsepipe plugin new word-count --type tool-provider --dir gateway/")]
 pub struct NewArgs {
     /// Name of the Plugin. Default: its type
@@ -103,15 +108,21 @@ pub struct NewArgs {
     pub name: Option<String>,
     /// Type of the plugin
     #[arg(long = "type", value_enum, value_name = "TYPE")]
-    pub kind: TypedKind,
+    pub kind: NewKind,
     /// The folder of manifests to write into
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
 }
 
-/// The types of plugins that pipelines use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum TypedKind {
+/// The plugins that can be written. The first three run on calls, the others are types that pipelines use.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum NewKind {
+    /// Rejects requests, and all of them if it cannot run
+    Guard,
+    /// Changes answers
+    Transform,
+    /// Sees answers and changes nothing
+    Observer,
     /// A step of a pipeline
     Phase,
     /// Makes the tools of an MCPUpstream
@@ -124,17 +135,24 @@ pub enum TypedKind {
     OutputType,
 }
 
-impl TypedKind {
-    /// Returns the name of the type, as manifests have it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Phase => "phase",
-            Self::ToolProvider => "tool-provider",
-            Self::PromptProvider => "prompt-provider",
-            Self::PipelineCustomizer => "pipeline-customizer",
-            Self::OutputType => "output-type",
-        }
-    }
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Runs `node --test` on all files NAME.test.mjs (or .js, .cjs, .ts, .mts) in DIR and the folders below,
+except hidden ones and node_modules. Tests run with your rights and without a sandbox. A test can
+use `hawsepipe plugin run`: HAWSEPIPE_PROGRAM is the path of this program. Exit code 1 if a test
+fails, or if there is none.
+
+Examples:
+  hawsepipe plugin test
+  hawsepipe plugin test gateway/
+  hawsepipe plugin test gateway/plugins/no-secrets.test.mjs")]
+pub struct TestArgs {
+    /// A folder of manifests or of plugins, or a single test
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub dir: PathBuf,
+    /// The Node.js program. Default: the one that the manifests of the folder name, or else `node`
+    #[arg(long, value_name = "PATH")]
+    pub node: Option<PathBuf>,
 }
 
 /// The plugin, and settings that the command line adds to it.

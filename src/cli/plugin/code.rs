@@ -6,12 +6,13 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
-use super::args::{self, Protocol, Sandbox, TypedKind};
+use super::args::{self, Protocol, Sandbox};
+use crate::domain::plugin::PluginKind;
 use crate::source::FileText;
 
 /// Returns a manifest file with an MCPGateway and a Plugin, both generated for a file of code. `kind` is the type of a
 /// plugin that is not middleware.
-pub(super) fn manifest(args: &args::SubjectArgs, kind: Option<TypedKind>) -> anyhow::Result<FileText> {
+pub(super) fn manifest(args: &args::SubjectArgs, kind: Option<PluginKind>) -> anyhow::Result<FileText> {
     let file = std::path::absolute(&args.file)?;
     let (Some(folder), Some(name)) = (file.parent(), file.file_name().and_then(|name| name.to_str())) else {
         bail!("{} is not a file", args.file.display());
@@ -36,7 +37,7 @@ pub(super) fn manifest(args: &args::SubjectArgs, kind: Option<TypedKind>) -> any
 }
 
 /// Returns the `spec` of the Plugin whose code is the file `name`.
-fn spec(args: &args::SubjectArgs, name: &str, kind: Option<TypedKind>) -> anyhow::Result<Value> {
+fn spec(args: &args::SubjectArgs, name: &str, kind: Option<PluginKind>) -> anyhow::Result<Value> {
     let mut spec = json!({"source": {"path": name}});
     if let Some(kind) = kind {
         spec["type"] = json!(kind.as_str());

@@ -7,7 +7,6 @@ use anyhow::{Context, bail};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::args::TypedKind;
 use super::mock::{MockHost, read_answers};
 use super::subject::{ReadSubject, Subject};
 use super::test_input::json_text;
@@ -53,14 +52,14 @@ impl FunctionCase {
 
     /// Returns the type that a file of code has, if this is one of its functions: `execute` of a step gets a state, that
     /// of a tool provider an array.
-    pub fn kind(&self) -> TypedKind {
+    pub fn kind(&self) -> PluginKind {
         match &*self.method {
-            "getTools" | "validateArguments" => TypedKind::ToolProvider,
-            "execute" if self.input.is_array() => TypedKind::ToolProvider,
-            "getPromptOverrides" => TypedKind::PromptProvider,
-            "getPipelineConfig" | "getPipelineCustomizations" | "getPhases" => TypedKind::PipelineCustomizer,
-            "getOutputSchema" | "getSynthesizerConfig" | "getSynthesizerPrompt" => TypedKind::OutputType,
-            _ => TypedKind::Phase,
+            "getTools" | "validateArguments" => PluginKind::ToolProvider,
+            "execute" if self.input.is_array() => PluginKind::ToolProvider,
+            "getPromptOverrides" => PluginKind::PromptProvider,
+            "getPipelineConfig" | "getPipelineCustomizations" | "getPhases" => PluginKind::PipelineCustomizer,
+            "getOutputSchema" | "getSynthesizerConfig" | "getSynthesizerPrompt" => PluginKind::OutputType,
+            _ => PluginKind::Phase,
         }
     }
 

@@ -11,6 +11,7 @@ mod new;
 mod ports;
 mod run;
 mod subject;
+mod test;
 mod test_gateway;
 mod test_input;
 
@@ -25,6 +26,7 @@ pub async fn plugin(args: PluginArgs) -> anyhow::Result<ExitCode> {
         PluginCommand::Run(args) => run::run(args).await,
         PluginCommand::Bench(args) => bench::bench(args).await,
         PluginCommand::New(args) => new::new(&args),
+        PluginCommand::Test(args) => test::test(args).await,
         PluginCommand::Types => print_line(new::TYPES.trim_end()).map(|()| ExitCode::SUCCESS),
     }
 }

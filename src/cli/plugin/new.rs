@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 
-use super::args::{NewArgs, TypedKind};
+use super::args::{NewArgs, NewKind};
 use crate::cli::output::print_line;
 
 /// The TypeScript types for plugin authors, from `plugins/sdk`.
@@ -17,81 +17,100 @@ const TYPES_FILE: &str = "hawsepipe-plugin.d.ts";
 /// The name of the Plugin in templates.
 const NAME: &str = "my-plugin";
 
+/// The beginning of each test.
+const TEST_HEAD: &str = include_str!("../../../plugins/sdk/templates/test-head.mjs");
+
 /// What is written for a plugin, and how to run it.
 struct Template {
+    /// The default name of the Plugin.
+    name: &'static str,
     code: &'static str,
     manifest: &'static str,
+    /// The test, without [`TEST_HEAD`].
+    test: &'static str,
     /// The options of `hawsepipe plugin run`.
     first_run: &'static str,
 }
 
+/// Makes the [`Template`] of a name in `plugins/sdk/templates`.
+macro_rules! template {
+    ($name:literal, $first_run:expr) => {
+        Template {
+            name: $name,
+            code: include_str!(concat!("../../../plugins/sdk/templates/", $name, ".mjs")),
+            manifest: include_str!(concat!("../../../plugins/sdk/templates/", $name, ".yaml")),
+            test: include_str!(concat!("../../../plugins/sdk/templates/", $name, "-test.mjs")),
+            first_run: $first_run,
+        }
+    };
+}
+
 impl Template {
-    fn of(kind: TypedKind) -> Self {
-        let (code, manifest, first_run) = match kind {
-            TypedKind::Phase => (
-                include_str!("../../../plugins/sdk/templates/phase.mjs"),
-                include_str!("../../../plugins/sdk/templates/phase.yaml"),
+    fn of(kind: NewKind) -> Self {
+        match kind {
+            NewKind::Guard => template!("guard", "--text '{\"message\": \"This is confidential.\"}'"),
+            NewKind::Transform => template!("transform", "--text \"$(printf 'one\\n\\n\\n\\ntwo')\""),
+            NewKind::Observer => template!("observer", "--text hello"),
+            NewKind::Phase => template!(
+                "phase",
                 "--method execute --input '{\"arguments\": {\"prompt\": \"hi\"}}' \\\n    \
-                 --mock '{\"everything__echo\": {\"content\": [{\"type\": \"text\", \"text\": \"hi\"}]}}'",
+                 --mock '{\"everything__echo\": {\"content\": [{\"type\": \"text\", \"text\": \"hi\"}]}}'"
             ),
-            TypedKind::ToolProvider => (
-                include_str!("../../../plugins/sdk/templates/tool-provider.mjs"),
-                include_str!("../../../plugins/sdk/templates/tool-provider.yaml"),
-                "--method execute --input '[\"count_words\", {\"text\": \"one two\"}]'",
+            NewKind::ToolProvider => {
+                template!("tool-provider", "--method execute --input '[\"count_words\", {\"text\": \"one two\"}]'")
+            }
+            NewKind::PromptProvider => template!("prompt-provider", "--method getPromptOverrides"),
+            NewKind::PipelineCustomizer => template!(
+                "pipeline-customizer",
+                "--method getPipelineCustomizations --input '{\"arguments\": {\"depth\": \"light\"}}'"
             ),
-            TypedKind::PromptProvider => (
-                include_str!("../../../plugins/sdk/templates/prompt-provider.mjs"),
-                include_str!("../../../plugins/sdk/templates/prompt-provider.yaml"),
-                "--method getPromptOverrides",
-            ),
-            TypedKind::PipelineCustomizer => (
-                include_str!("../../../plugins/sdk/templates/pipeline-customizer.mjs"),
-                include_str!("../../../plugins/sdk/templates/pipeline-customizer.yaml"),
-                "--method getPipelineCustomizations --input '{\"arguments\": {\"depth\": \"light\"}}'",
-            ),
-            TypedKind::OutputType => (
-                include_str!("../../../plugins/sdk/templates/output-type.mjs"),
-                include_str!("../../../plugins/sdk/templates/output-type.yaml"),
-                "--method getOutputSchema",
-            ),
-        };
-        Self { code, manifest, first_run }
+            NewKind::OutputType => template!("output-type", "--method getOutputSchema"),
+        }
     }
 }
 
-/// Writes a plugin and its manifest, and prints how to run it.
+/// Writes a plugin, its manifest and its test, and prints what to do next.
 pub fn new(args: &NewArgs) -> anyhow::Result<ExitCode> {
     let template = Template::of(args.kind);
-    let name = args.name.as_deref().unwrap_or(args.kind.as_str());
+    let name = args.name.as_deref().unwrap_or(template.name);
     let named = |text: &str| text.replace(NAME, name).replace(&tool_name(NAME), &tool_name(name));
     let plugins = args.dir.join("plugins");
-    let (code, manifest) = (plugins.join(format!("{name}.mjs")), args.dir.join(format!("{name}.yaml")));
-    if let Some(there) = [&code, &manifest].into_iter().find(|file| file.exists()) {
+    let [code, test] = ["mjs", "test.mjs"].map(|ending| plugins.join(format!("{name}.{ending}")));
+    let manifest = args.dir.join(format!("{name}.yaml"));
+    if let Some(there) = [&code, &test, &manifest].into_iter().find(|file| file.exists()) {
         bail!("{} is there already: give another NAME", there.display());
     }
     fs::create_dir_all(&plugins).with_context(|| format!("cannot make the folder {}", plugins.display()))?;
     write(&code, &named(template.code))?;
+    write(&test, &named(&[TEST_HEAD, template.test].concat()))?;
     write(&manifest, &without_declared(&named(template.manifest), &args.dir)?)?;
     let types = plugins.join(TYPES_FILE);
     if !types.exists() {
         write(&types, TYPES)?;
     }
-    print_line(&format!("\nRun it once:\n  hawsepipe plugin run {} {}", manifest.display(), template.first_run))?;
-    print_line(&format!("Start a gateway with it:\n  hawsepipe run -f {}", args.dir.display()))?;
+    let (folder, manifest) = (args.dir.display(), manifest.display());
+    print_line(&format!("\nCheck the manifests:\n  hawsepipe validate {folder}"))?;
+    print_line(&format!("Run the test:\n  hawsepipe plugin test {folder}"))?;
+    print_line(&format!("Run it once:\n  hawsepipe plugin run {manifest} {}", template.first_run))?;
+    print_line(&format!("Start a gateway with it:\n  hawsepipe run -f {folder}"))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns a manifest without the servers that another manifest of the folder declares.
+/// Returns a manifest without its server if another manifest of the folder declares the server, or any server if the
+/// manifest does not name tools of its own.
 fn without_declared(manifest: &str, folder: &Path) -> anyhow::Result<String> {
     let mut others = String::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "yaml") {
+        if path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml") {
             others.push_str(&fs::read_to_string(&path)?);
+            others.push_str("\n---\n");
         }
     }
-    const SERVER: &str = "kind: MCPUpstream\nmetadata: {name: everything}\n";
-    let is_new = |document: &&str| !document.contains(SERVER) || !others.contains(SERVER);
+    let by_name = manifest.contains("everything__");
+    let serves = |other: &str| other.contains("kind: MCPUpstream") && (!by_name || other.contains("name: everything"));
+    let declared = others.split("---\n").any(serves);
+    let is_new = |document: &&str| !declared || !document.contains("server-everything");
     Ok(manifest.split("---\n").filter(is_new).collect::<Vec<_>>().join("---\n"))
 }
 
@@ -106,4 +125,45 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
         OpenOptions::new().write(true).create_new(true).open(path).and_then(|mut file| file.write_all(text.as_bytes()));
     written.with_context(|| format!("cannot write {}", path.display()))?;
     print_line(&format!("wrote {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::ValueEnum;
+
+    use super::*;
+
+    #[test]
+    fn a_template_has_the_name_and_the_role_of_its_type() {
+        for kind in NewKind::value_variants() {
+            let template = Template::of(*kind);
+            assert_eq!(kind.to_possible_value().unwrap().get_name(), template.name);
+            let role = match kind {
+                NewKind::Guard => "  role: Guard ",
+                NewKind::Transform => "  role: Transform ",
+                NewKind::Observer => "  role: Observe ",
+                _ => &format!("  type: {}\n", template.name),
+            };
+            assert!(template.manifest.contains(role), "{}: {role}", template.name);
+        }
+    }
+
+    #[test]
+    fn a_server_is_written_only_if_the_folder_has_none_to_run_on() {
+        let folder = std::env::temp_dir().join(format!("hawsepipe-new-{}", uuid::Uuid::new_v4().simple()));
+        fs::create_dir(&folder).unwrap();
+        let has_server = |kind| {
+            let written = without_declared(Template::of(kind).manifest, &folder).unwrap();
+            assert!(written.contains("kind: Plugin\n"), "{written}");
+            written.contains("process:")
+        };
+        assert!(has_server(NewKind::Guard) && has_server(NewKind::Phase));
+        // As the README writes it, with a comment.
+        let files = "kind: MCPUpstream                 # an MCP server\nmetadata: {name: files}\n";
+        fs::write(folder.join("a.yml"), files).unwrap();
+        assert!(!has_server(NewKind::Guard) && has_server(NewKind::Phase));
+        fs::write(folder.join("b.yaml"), files.replace("files", "everything")).unwrap();
+        assert!(!has_server(NewKind::Guard) && !has_server(NewKind::Phase));
+        fs::remove_dir_all(folder).unwrap();
+    }
 }

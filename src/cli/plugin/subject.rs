@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::args::{self, TypedKind};
+use super::args;
 use super::code::{NAME, manifest};
 use super::test_input::TestInput;
 use crate::cli::known::hint;
@@ -20,7 +20,7 @@ use crate::domain::plan::{
     ArgumentValidation, ChainPlan, EntryPlan, EraSetting, HealthPlan, Plan, PluginPlan, RetryPlan, TransportPlan,
     UpstreamPlan, UpstreamScope,
 };
-use crate::domain::plugin::{FailurePolicy, Mode, Phase, Role, View};
+use crate::domain::plugin::{FailurePolicy, Mode, Phase, PluginKind, Role, View};
 use crate::domain::problem::Problem;
 use crate::domain::raw::to_raw;
 use crate::domain::reason::Reason;
@@ -79,7 +79,7 @@ fn config_of(text: &str) -> anyhow::Result<Value> {
 impl Subject {
     /// Prepares to read the plugin. `config` is the configuration in `--input`; the flag `--config` takes precedence
     /// over it. `kind` is the type of a file of code.
-    pub fn new(args: &args::SubjectArgs, config: Option<Value>, kind: Option<TypedKind>) -> anyhow::Result<Self> {
+    pub fn new(args: &args::SubjectArgs, config: Option<Value>, kind: Option<PluginKind>) -> anyhow::Result<Self> {
         let config = match &args.config {
             Some(text) => Some(config_of(text)?),
             None => config,

@@ -71,6 +71,7 @@ mod reload;
 pub mod replicas;
 mod resumed;
 mod runbooks;
+mod scaffold;
 mod scraped;
 mod sections;
 mod server_log;

@@ -67,6 +67,8 @@ async fn plugin_new_writes_plugins_whose_first_run_works() {
     assert!(second.status.success(), "{}", said(&second));
     let valid = run(&["validate", folder.path().to_str().unwrap()]);
     assert!(valid.status.success() && said(&valid).contains("0 errors, 0 warnings"), "{}", said(&valid));
+    let tested = run(&["plugin", "test", folder.path().to_str().unwrap()]);
+    assert!(tested.status.success() && said(&tested).contains("pass 6\n"), "{}", said(&tested));
     let gateway = Gateway::start(&folder);
     until("the tools are listed", async || {
         let listed = tools(&gateway).await;
