@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::domain::budget::{NoRoom, Reservation};
 use crate::domain::invocation::{Invocation, InvocationEnd, InvocationStatus};
 use crate::domain::ports::ToClient;
+use crate::engine::calls::routed_call::timestamp;
 
 /// The maximum number of invocations that are kept.
 const MAX_INVOCATIONS: usize = 1000;
@@ -55,7 +56,7 @@ impl InvocationEntry {
     /// Ends the invocation at this time, in Unix milliseconds.
     pub(super) fn end(&self, (status, ended): InvocationEnd, now: u64) {
         let mut state = self.state();
-        (state.status, state.completed_at) = (status, Some(now));
+        (state.status, state.completed_at) = (status, Some(timestamp(now)));
         match ended {
             Ok(result) => state.result = Some(result),
             Err(error) => state.error = Some(error),
@@ -158,7 +159,7 @@ mod tests {
             section_line: None,
             section: None,
             status: InvocationStatus::Pending,
-            submitted_at: 1,
+            submitted_at: String::new(),
             started_at: None,
             completed_at: None,
             retry_attempt: 0,

@@ -28,7 +28,9 @@ use crate::domain::plan::{OAuthPlan, TlsPlan, TransportPlan};
 use crate::domain::quoted::Quoted;
 use crate::domain::secret::SecretText;
 use crate::domain::upstream::{Target, UpstreamError, UpstreamTarget};
-use crate::transport::outbound::{AddressGuard, Connector, OutboundSettings, TlsSettings, authorization, connector};
+use crate::transport::outbound::{
+    AddressGuard, Connector, OutboundSettings, TlsNames, TlsSettings, authorization, connector, tls_advice,
+};
 use crate::upstream::oauth::{TokenEndpoint, Tokens};
 
 /// The maximum number of idle connections that are kept to one upstream.
@@ -191,9 +193,9 @@ impl InterimResponses {
     }
 }
 
-/// Returns the message of an error and of its causes. hyper's messages contain no URLs and no headers.
-pub(super) fn chain(error: &dyn Error) -> String {
-    causes(error).chars().take(300).collect()
+/// Returns the message of an error and of its causes, and what to do about it. hyper's messages contain no URLs and no headers.
+pub(super) fn chain(error: &(dyn Error + 'static)) -> String {
+    causes(error).chars().take(300).collect::<String>() + &tls_advice(error, TlsNames::UPSTREAM)
 }
 
 /// Whether a connection was not made in time.

@@ -1,5 +1,6 @@
 //! Black-box tests of a standalone gateway: the built program, real servers, real clients.
 
+mod all_faults;
 mod answers;
 mod asked;
 mod audited;
@@ -28,6 +29,7 @@ mod either;
 mod elsewhere;
 mod ending;
 mod extensions;
+mod failing;
 mod filtered;
 mod forged;
 mod forwarded;
