@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::domain::budget::{NoRoom, Reservation};
 use crate::domain::invocation::{Invocation, InvocationEnd, InvocationStatus};
 use crate::domain::ports::ToClient;
-use crate::engine::calls::routed_call::timestamp;
+use crate::engine::chains::routed_call::timestamp;
 
 /// The maximum number of invocations that are kept.
 const MAX_INVOCATIONS: usize = 1000;
