@@ -14,7 +14,9 @@ use tracing::Span;
 use crate::domain::causes::causes;
 use crate::domain::model::ModelRequest;
 use crate::telemetry::trace_context::members_of;
-use crate::transport::outbound::{AddressGuard, Connector, OutboundSettings, TlsNames, TlsSettings, authorization, connector, tls_advice};
+use crate::transport::outbound::{
+    AddressGuard, Connector, OutboundSettings, TlsNames, TlsSettings, authorization, connector, tls_advice,
+};
 use crate::transport::retry_after::retry_after;
 
 /// How long an endpoint has to take a connection.

@@ -116,9 +116,8 @@ fn executions_that_failed_of_late_are_counted_with_the_last_reason() {
         records.execution(Arc::new(row));
     }
     records.execution(Arc::new(row("b", 9)));
-    let recent = |failed, executions, last_reason, last_at| {
-        Some(RecentFailures { failed, executions, last_reason, last_at })
-    };
+    let recent =
+        |failed, executions, last_reason, last_at| Some(RecentFailures { failed, executions, last_reason, last_at });
     assert_eq!(records.failures("id-a", 2), recent(3, 5, Reason::PluginError, 9));
     assert_eq!(records.failures("id-a", 10), None);
     assert_eq!(records.failures("id-b", 0), None, "it did not fail");

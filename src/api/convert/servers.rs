@@ -102,7 +102,9 @@ fn process(command: &Value, server: &mut Section<'_>, converted: &mut Converted)
 
 fn is_websocket(url: &Value, kind: &str) -> bool {
     let url = url.as_str().unwrap_or_default().to_ascii_lowercase();
-    ["ws", "websocket"].iter().any(|it| kind.eq_ignore_ascii_case(it)) || url.starts_with("ws:") || url.starts_with("wss:")
+    ["ws", "websocket"].iter().any(|it| kind.eq_ignore_ascii_case(it))
+        || url.starts_with("ws:")
+        || url.starts_with("wss:")
 }
 
 fn external(url: &Value, kind: &str, server: &mut Section<'_>, converted: &mut Converted) -> Value {

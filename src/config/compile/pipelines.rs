@@ -91,7 +91,8 @@ impl PipelineContext<'_> {
         for (index, agent) in pipeline.agents.iter().enumerate() {
             let Some((condition, _)) = &agent.repeat else { continue };
             let field = format!("spec.declared.agents[{index}].loopCondition");
-            faults.take(Expression::compile(condition, OF_LOOPS).map_err(|why| (Reason::InvalidExpression, field, why)));
+            faults
+                .take(Expression::compile(condition, OF_LOOPS).map_err(|why| (Reason::InvalidExpression, field, why)));
         }
         for (index, change) in pipeline.customizations.iter().enumerate() {
             let Some(when) = &change.when else { continue };

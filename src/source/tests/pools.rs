@@ -15,7 +15,11 @@ fn pools_of_a_gateway_that_can_never_run_are_refused() {
         ("poolSizePerPlugin: 21, maxConcurrentExecutions: 50", "poolSizePerPlugin", "must be from 0 to 20; it is 21"),
         ("poolSizePerPlugin: -1", "poolSizePerPlugin", "must be from 0 to 20; it is -1"),
         ("poolSizePerPlugin: 12", "", "poolSizePerPlugin (12) must be less than maxConcurrentExecutions (10): lower"),
-        ("maxConcurrentExecutions: 3", "", "poolSizePerPlugin (5) must be less than maxConcurrentExecutions (3): lower"),
+        (
+            "maxConcurrentExecutions: 3",
+            "",
+            "poolSizePerPlugin (5) must be less than maxConcurrentExecutions (3): lower",
+        ),
         ("defaultTimeoutMs: 0", "defaultTimeoutMs", "must be from 100 to 600000; it is 0"),
     ] {
         let found = [
@@ -48,5 +52,8 @@ fn pools_of_a_plugin_that_can_never_run_are_refused() {
         let found = errors("Plugin", &format!("source: {{inline: x}}, {settings}"));
         assert!(found.len() == 1 && found[0].contains(field) && found[0].contains(why), "{settings}: {found:#?}");
     }
-    assert_eq!(errors("Plugin", "source: {inline: x}, pool: {size: 0, concurrency: 1}, limits: {memory: 1Mi}"), [""; 0]);
+    assert_eq!(
+        errors("Plugin", "source: {inline: x}, pool: {size: 0, concurrency: 1}, limits: {memory: 1Mi}"),
+        [""; 0]
+    );
 }

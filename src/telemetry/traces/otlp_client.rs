@@ -17,7 +17,9 @@ use tokio::runtime::Handle;
 
 use crate::domain::causes::causes;
 use crate::domain::plan::OtlpProtocol;
-use crate::transport::outbound::{Connector, HttpVersion, OutboundSettings, TlsNames, TlsSettings, authorization, connector, tls_advice};
+use crate::transport::outbound::{
+    Connector, HttpVersion, OutboundSettings, TlsNames, TlsSettings, authorization, connector, tls_advice,
+};
 
 /// How long the receiver can take to answer.
 const TIMEOUT: Duration = Duration::from_secs(10);

@@ -153,7 +153,7 @@ impl ServerClient {
             }
         };
         let response = response.map_err(|error| {
-            let words = chain(&error);
+            let words = chain(&error) + &tls_advice(&error, TlsNames::UPSTREAM);
             let words = if is_late(&error) { format!("{words} ({})", self.connect_time) } else { words };
             if error.is_connect() { UpstreamError::Connect(words) } else { UpstreamError::Lost(words) }
         })?;
@@ -193,9 +193,9 @@ impl InterimResponses {
     }
 }
 
-/// Returns the message of an error and of its causes, and what to do about it. hyper's messages contain no URLs and no headers.
-pub(super) fn chain(error: &(dyn Error + 'static)) -> String {
-    causes(error).chars().take(300).collect::<String>() + &tls_advice(error, TlsNames::UPSTREAM)
+/// Returns the message of an error and of its causes. hyper's messages contain no URLs and no headers.
+pub(super) fn chain(error: &dyn Error) -> String {
+    causes(error).chars().take(300).collect()
 }
 
 /// Whether a connection was not made in time.

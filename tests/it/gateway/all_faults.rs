@@ -28,12 +28,24 @@ fn each_fault_of_an_object_is_told_at_its_line() {
     let texts = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: texts}\ndata: {broken: \"a\\nb\"}\n".to_owned()
         + &plugin("watch", ECHO_MODULE, "role: Observe");
     for (kind, spec, expected) in [
-        ("MCPUpstream", &*upstream, &[(8, "external.headers[0]"), (9, "external.headers[1]"), (10, "external.headers[2]")][..]),
+        (
+            "MCPUpstream",
+            &*upstream,
+            &[(8, "external.headers[0]"), (9, "external.headers[1]"), (10, "external.headers[2]")][..],
+        ),
         ("Plugin", plugin, &[(5, "source.inline"), (8, "env[0].name"), (9, "env[1]"), (10, "config")]),
-        ("PluginChain", chain, &[(7, "entries[0]"), (8, "entries[1].when"), (9, "entries[2].failurePolicy"), (10, "entries[3].when")]),
+        (
+            "PluginChain",
+            chain,
+            &[(7, "entries[0]"), (8, "entries[1].when"), (9, "entries[2].failurePolicy"), (10, "entries[3].when")],
+        ),
         ("ToolPipeline", pipeline, &[(6, "declared"), (10, "declared.agents[1].loopCondition"), (11, "output.schema")]),
         ("SectionBinding", section, &[(5, "document.glob"), (6, "upstream")]),
-        ("MCPGateway", gateway, &[(8, "authorization.rules[0].when"), (9, "authorization.rules[1].when"), (10, "chains.required")]),
+        (
+            "MCPGateway",
+            gateway,
+            &[(8, "authorization.rules[0].when"), (9, "authorization.rules[1].when"), (10, "chains.required")],
+        ),
     ] {
         let folder = Folder::new();
         let head = format!("apiVersion: hawsepipe.dev/v1alpha1\nkind: {kind}\nmetadata: {{name: x}}\nspec:\n");

@@ -14,7 +14,9 @@ async fn status_tells_which_plugins_fail_on_calls_and_nothing_that_they_say() {
         chain("checks", "Response", "args", &[json!({"name": "works"}), json!({"name": "throws"})]),
     ]));
     let gateway = Gateway::start(&folder);
-    gateway.until_answer("up__args", &json!({}), "/result/_meta/hawsepipe.dev~1refused/reason", &json!("PluginError")).await;
+    gateway
+        .until_answer("up__args", &json!({}), "/result/_meta/hawsepipe.dev~1refused/reason", &json!("PluginError"))
+        .await;
     let admin = gateway.admin();
     let status = |output: &str| {
         let output = run(&["status", "--admin", &admin, "-o", output]);
