@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::TryFutureExt;
+
 use crate::domain::ids::ObjectKey;
 use crate::domain::item::{ItemKind, Listed};
 use crate::domain::ports::CallUpstream;
@@ -33,13 +35,13 @@ impl Servers {
     }
 
     /// Sends a request that uses one item. Chains see the server's questions to the client.
-    pub(super) async fn call(
-        &self,
-        target: &Target,
-        call: &OutCall,
-        client: &dyn GuardedClient,
-    ) -> Result<Unchecked, UpstreamError> {
-        self.port.call(target, call, client).await.map(Unchecked::new)
+    pub(super) fn call<'a>(
+        &'a self,
+        target: &'a Target,
+        call: &'a OutCall,
+        client: &'a dyn GuardedClient,
+    ) -> impl Future<Output = Result<Unchecked, UpstreamError>> + Send + 'a {
+        self.port.call(target, call, client).map_ok(Unchecked::new)
     }
 
     /// Sends a request for completions. Returns `None` if the server completes nothing.

@@ -25,12 +25,12 @@ impl Engine {
         arrived: &mut Arrived<'_>,
         client: &AskedClient<'_>,
         members: &mut OutMembers,
-        Answered { mut round, mut early }: Answered,
+        Answered { round, early }: &mut Answered,
     ) -> Result<Unchecked, CallEnd> {
         let (call, recorder) = (client.call, &mut arrived.recorder);
         recorder.sends(|| call.as_content(members));
         for _ in 0..MAX_ROUNDS {
-            let answer = self.send(call, (client, client), members, round, recorder).await?;
+            let answer = self.send(call, (client, client), members, std::mem::take(round), recorder).await?;
             if !answer.facts().asks_back {
                 return Ok(answer);
             }
@@ -39,14 +39,14 @@ impl Engine {
             if client_is_asked && (is_modern || call.item.watches_questions()) {
                 let Some(given) = early.take().filter(|_| is_modern) else { return Ok(answer) };
                 let Some(next) = client.answers_early(&given, &answer).await? else { return Ok(answer) };
-                round = next;
+                *round = next;
                 continue;
             }
             if !is_modern {
                 // To a server of the legacy era the member means nothing: it has executed the call.
                 return Ok(answer.not_asking_back());
             }
-            round = match InputQuestions::of(&answer) {
+            *round = match InputQuestions::of(&answer) {
                 Ok(questions) => questions.ask(client).await?,
                 Err(why) => return Err(self.upstream_failed(call, &UpstreamError::Protocol(why.to_owned()))),
             };

@@ -93,7 +93,8 @@ impl Engine {
     async fn stages(self: &Arc<Self>, arrived: &mut Arrived<'_>) -> Result<Released, CallEnd> {
         stage!(self.place(arrived))?;
         match (arrived.request.task, own_tool(&arrived.snapshot, arrived.request)) {
-            (TaskUse::Of(task), _) => self.task(arrived, task).await,
+            // In a box, so that calls have no room for it.
+            (TaskUse::Of(task), _) => boxed(|| self.task(arrived, task)).await,
             // It answers in words of the gateway, which no chain sees.
             (_, Some(tool)) => Err(self.run_own_tool(arrived, tool).await),
             (_, None) => self.item(arrived).await,
@@ -121,10 +122,10 @@ impl Engine {
         let client = AskedClient::new(self, &call, Arc::clone(&arrived.recorder.questions));
         let mut sent = self.request_chains(arrived, &client, checked).await?;
         stage!(self.changed_rules(&call, &sent))?;
-        let answered = self.client_answers(&client).await?;
+        let mut answered = self.client_answers(&client).await?;
         stage!(self.audit_begin(&call, &mut arrived.recorder).await)?;
         // Nothing is sent above this line.
-        let mut answer = self.send_in_rounds(arrived, &client, &mut sent, answered).await?;
+        let mut answer = self.send_in_rounds(arrived, &client, &mut sent, &mut answered).await?;
         let new = self.recheck(&call, Effect::Answer(&[]), Sent::Members(&sent))?;
         stage!(self.questions(&client, &mut answer, (&sent, &new)).await)?;
         // Nothing is given to the client above this line.

@@ -37,9 +37,8 @@ impl Engine {
     ) -> JudgedExecution {
         let seen = content.shown(context.method, entry.plan.view, entry.rules.role);
         let (started_at, span) = (self.clock.unix_millis(), spans::plugin(chain, entry));
-        let run = self.run_of(context, chain, entry);
         let within = span.clone();
-        let Ran { output, queued, ran, worker_pid } = self.ask(&run, context, entry, &seen).instrument(within).await;
+        let Ran { output, queued, ran, worker_pid } = self.ask(context, chain, entry, &seen).instrument(within).await;
         let (output_bytes, metadata) = match &output {
             Ok(output) => (Some(output.text.len()), output.metadata.clone()),
             Err(_) => (None, None),
@@ -65,21 +64,21 @@ impl Engine {
         span.record("hawsepipe.outcome", tracing::field::display(trace.outcome));
         let (input_bytes, is_changed, when) = (seen.text.len(), changed.is_some(), unevaluated);
         let ended = Ended { started_at, queued, ran, worker_pid, input_bytes, output_bytes, changed: is_changed, when };
-        run.record(ended, fault(&verdict));
+        self.run_of(context, chain, entry).record(ended, fault(&verdict));
         JudgedExecution { verdict, changed, trace }
     }
 
     async fn ask(
         self: &Arc<Self>,
-        run: &PluginRun<'_>,
         context: CallContext<'_>,
+        chain: &LinkedChain,
         entry: &LinkedEntry,
         seen: &ShownContent<'_>,
     ) -> Ran {
         match &entry.plugin {
             Ok(plugin) => {
                 let host = CallHost::new(self, context, plugin, entry.plan.mode);
-                run.run(plugin, (&seen.text, seen.kind), &host).await
+                self.run_of(context, chain, entry).run(plugin, (&seen.text, seen.kind), &host).await
             }
             Err(failure) => {
                 let output = Err(failure.clone());

@@ -16,6 +16,9 @@ const SOURCE: &str = include_str!("../calls/stages.rs");
 /// Stages whose results the next ones need: the list does not compile without one.
 const NEEDED: [&str; 6] = ["route", "request_chains", "client_answers", "send_in_rounds", "recheck", "release"];
 
+/// The maximum size of the future of a call. Each call in flight has one.
+const MAX_FUTURE: usize = 5 << 10;
+
 /// A call that one stage refuses.
 struct Case {
     stage: &'static str,
@@ -217,4 +220,14 @@ fn each_stage_has_a_case_or_is_needed_by_the_next() {
     assert_eq!(optional, cases().iter().map(|case| case.stage).collect::<Vec<_>>());
     let needed: Vec<_> = names(body, "self.").into_iter().filter(|name| !optional.contains(name)).collect();
     assert_eq!(needed, NEEDED);
+}
+
+#[tokio::test]
+async fn a_call_needs_little_room_while_it_waits() {
+    let engine = start(&bare()).await;
+    let (caller, heard) = (caller(Era::Legacy), Heard::default());
+    let reservation = engine.budget().reservation(Category::Answer);
+    let call = engine.call(request(&caller, &heard, &reservation, ItemKind::Tool, "up__read"));
+    let bytes = size_of_val(&call);
+    assert!(bytes <= MAX_FUTURE, "the future of a call has {bytes} bytes, {MAX_FUTURE} are allowed");
 }
