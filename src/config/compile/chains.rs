@@ -92,8 +92,11 @@ impl World<'_> {
             }
             None => {
                 message.push_str(". No accepted form of it is known, so it refuses each call that it selects");
-                // That form has no entries, whose own faults count too.
-                resolve::resolve(self, &mut self.form(chain), problems);
+                // The form in force has no entries. Those as written can have faults too.
+                let mut found = Vec::new();
+                resolve::resolve(self, &mut self.form(chain), &mut found);
+                found.retain(|problem| problem.is_error() && problem.reason != Reason::PluginNotAccepted);
+                problems.extend(found);
                 self.refusing(chain, Refusal { reason, message: message.clone() })
             }
         };

@@ -91,7 +91,7 @@ impl Engine {
                 () = running.cancelled.cancelled() => end_of_error(RpcError::new(REQUEST_CANCELLED, "it was cancelled")),
                 end = engine.run_invocation(&running) => end,
             };
-            running.end(end, engine.clock.unix_millis());
+            running.end(end, timestamp(engine.clock.unix_millis()));
             engine.state.invocations.trim(&running);
         }));
     }

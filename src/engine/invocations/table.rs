@@ -9,7 +9,6 @@ use tokio_util::sync::CancellationToken;
 use crate::domain::budget::{NoRoom, Reservation};
 use crate::domain::invocation::{Invocation, InvocationEnd, InvocationStatus};
 use crate::domain::ports::ToClient;
-use crate::engine::chains::routed_call::timestamp;
 
 /// The maximum number of invocations that are kept.
 const MAX_INVOCATIONS: usize = 1000;
@@ -53,10 +52,10 @@ impl InvocationEntry {
         change(&mut self.state());
     }
 
-    /// Ends the invocation at this time, in Unix milliseconds.
-    pub(super) fn end(&self, (status, ended): InvocationEnd, now: u64) {
+    /// Ends the invocation at this time, in RFC 3339.
+    pub(super) fn end(&self, (status, ended): InvocationEnd, now: String) {
         let mut state = self.state();
-        (state.status, state.completed_at) = (status, Some(timestamp(now)));
+        (state.status, state.completed_at) = (status, Some(now));
         match ended {
             Ok(result) => state.result = Some(result),
             Err(error) => state.error = Some(error),
@@ -172,7 +171,7 @@ mod tests {
 
     fn end(table: &InvocationTable, entry: &Arc<InvocationEntry>, bytes: usize) {
         let content = serde_json::json!({"content": [{"type": "text", "text": "a".repeat(bytes)}]});
-        entry.end(end_of_result(&to_raw(&content), 1.0), 2);
+        entry.end(end_of_result(&to_raw(&content), 1.0), String::new());
         table.trim(entry);
     }
 

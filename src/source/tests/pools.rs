@@ -40,7 +40,7 @@ fn pools_of_a_gateway_that_can_never_run_are_refused() {
 #[test]
 fn pools_of_a_plugin_that_can_never_run_are_refused() {
     for (settings, field, why) in [
-        ("pool: {concurrency: 0}", "spec.pool.concurrency: ", "must be from 1 to 100; it is 0"),
+        ("protocol: Module, pool: {concurrency: 0}", "spec.pool.concurrency: ", "must be from 1 to 100; it is 0"),
         ("pool: {concurrency: 2}", "spec: ", "pool.concurrency above 1 needs protocol: Module"),
         ("pool: {size: 21}", "spec.pool.size: ", "must be from 0 to 20; it is 21"),
         ("pool: {maxExecutions: 0}", "spec.pool.maxExecutions: ", "must be from 1"),

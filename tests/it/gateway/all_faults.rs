@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::harness::{Folder, run};
-use super::parts::{ECHO_MODULE, plugin};
+use super::parts::{self, ECHO_MODULE};
 
 /// Objects with several faults, none of which follows from another one: all are told, in the order of their lines.
 #[test]
@@ -17,7 +17,7 @@ fn each_fault_of_an_object_is_told_at_its_line() {
                   - {name: NODE_OPTIONS, value: x}\n  \
                   - {name: A, valueFrom: {configMapKeyRef: {name: none, key: a}}}\n  config: {b: 1}\n";
     let chain = "  phase: Request\n  entries:\n  - name: nothing\n  - {name: watch, when: call.nam == 'a'}\n  \
-                 - {name: watch, failurePolicy: Fail}\n  - {name: watch, when: 1 +}\n";
+                 - {name: watch2, failurePolicy: Fail}\n  - {name: watch3, when: 1 +}\n";
     let pipeline = "  tool: {name: t, description: d, inputSchema: {type: object}}\n  declared:\n    startAgent: a\n    \
                     agents:\n    - {name: a, type: coordinator, nextOnSuccess: nobody}\n    \
                     - {name: b, type: reflector, loopBackTo: a, loopCondition: rsult.x}\n  \
@@ -26,7 +26,7 @@ fn each_fault_of_an_object_is_told_at_its_line() {
     let gateway = "  authentication: {anonymous: {}}\n  authorization:\n    rules:\n    - {name: a, effect: Allow, when: x}\n    \
                    - {name: b, effect: Allow, when: 1 +}\n  chains: {required: [{name: gone}]}\n";
     let texts = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: texts}\ndata: {broken: \"a\\nb\"}\n".to_owned()
-        + &plugin("watch", ECHO_MODULE, "role: Observe");
+        + &["watch", "watch2", "watch3"].map(|name| parts::plugin(name, ECHO_MODULE, "role: Observe")).concat();
     for (kind, spec, expected) in [
         (
             "MCPUpstream",

@@ -15,7 +15,7 @@ async fn status_tells_which_plugins_fail_on_calls_and_nothing_that_they_say() {
     ]));
     let gateway = Gateway::start(&folder);
     gateway
-        .until_answer("up__args", &json!({}), "/result/_meta/hawsepipe.dev~1refused/reason", &json!("PluginError"))
+        .until_answer("up__args", &json!({}), "/result/_meta/hawsepipe.dev~1failed/reason", &json!("PluginError"))
         .await;
     let admin = gateway.admin();
     let status = |output: &str| {
