@@ -3,7 +3,7 @@
 use super::plugins::{self};
 use super::resolve::{self, ResolvedPlugin};
 use super::world::World;
-use super::{FieldFault, bounds, id, takes, values};
+use super::{Faults, FieldFault, bounds, id, takes, values};
 use crate::config::expr::Expression;
 use crate::config::input::{ChainInput, EntryInput, InvalidObject};
 use crate::config::variables::OF_ENTRIES;
@@ -73,7 +73,7 @@ impl World<'_> {
     }
 
     fn compile_one(&self, chain: &ChainInput, problems: &mut Vec<Problem>) -> ChainPlan {
-        let (reason, field, mut message) = match self.accept(chain) {
+        let (reason, field, mut message) = match self.accept(chain, problems) {
             Ok(plan) => return plan,
             Err(fault) => fault,
         };
@@ -92,6 +92,11 @@ impl World<'_> {
             }
             None => {
                 message.push_str(". No accepted form of it is known, so it refuses each call that it selects");
+                // The form in force has no entries. Those as written can have faults too.
+                let mut found = Vec::new();
+                resolve::resolve(self, &mut self.form(chain), &mut found);
+                found.retain(|problem| problem.is_error() && problem.reason != Reason::PluginNotAccepted);
+                problems.extend(found);
                 self.refusing(chain, Refusal { reason, message: message.clone() })
             }
         };
@@ -100,30 +105,29 @@ impl World<'_> {
     }
 
     /// Returns the chain as written, or what is wrong with it.
-    fn accept(&self, chain: &ChainInput) -> Result<ChainPlan, FieldFault> {
+    fn accept(&self, chain: &ChainInput, problems: &mut Vec<Problem>) -> Result<ChainPlan, FieldFault> {
         let names = chain.upstreams.as_ref().map_or(&[][..], |u| &u.names);
         let globs = [
             ("spec.upstreams.names", names),
             ("spec.tools.include", &chain.include),
             ("spec.tools.exclude", &chain.exclude),
         ];
-        if let Some((field, message)) = globs.into_iter().find_map(|(field, globs)| values::bad_glob(field, globs)) {
-            return Err((Reason::InvalidPattern, field, message));
-        }
+        let (mut faults, object) = (Faults::default(), id(Kind::PluginChain, &chain.key));
+        faults.0.extend(globs.into_iter().flat_map(|(field, globs)| values::bad_globs(field, globs)));
         for (index, entry) in chain.entries.iter().enumerate() {
-            self.accept_entry(chain, entry, index)?;
+            if let Some(why) = entry.when.as_ref().and_then(|when| Expression::compile(when, OF_ENTRIES).err()) {
+                faults.0.push((Reason::InvalidExpression, format!("spec.entries[{index}].when"), why));
+            }
+            faults.take(self.accept_entry(chain, entry, index));
         }
         let form = self.form(chain);
-        bounds::check(self.inputs, &id(Kind::PluginChain, &chain.key), &form)?;
-        Ok(form)
+        faults.take(bounds::check(self.inputs, &object, &form));
+        faults.finish(Ok(form), &object, problems)
     }
 
+    /// Checks the plugin of an entry, and what the entry sets of it.
     fn accept_entry(&self, chain: &ChainInput, entry: &EntryInput, index: usize) -> Result<(), FieldFault> {
         let field = format!("spec.entries[{index}]");
-        if let Some(when) = &entry.when {
-            Expression::compile(when, OF_ENTRIES)
-                .map_err(|e| (Reason::InvalidExpression, format!("{field}.when"), e))?;
-        }
         // If an older form is in force, an edit that newly names a missing plugin is a mistake and not accepted. A
         // missing plugin that the older form also names was withdrawn, and that takes effect immediately.
         let is_new = self
@@ -173,11 +177,11 @@ impl World<'_> {
     fn refusing(&self, chain: &ChainInput, refusal: Refusal) -> ChainPlan {
         let mut form = ChainPlan { entries: Vec::new(), refusing: Some(refusal), ..self.form(chain) };
         for globs in [&mut form.include, &mut form.exclude] {
-            if values::bad_glob("", globs).is_some() {
+            if values::bad_globs("", globs).next().is_some() {
                 globs.clear();
             }
         }
-        form.upstreams.all |= values::bad_glob("", &form.upstreams.names).is_some();
+        form.upstreams.all |= values::bad_globs("", &form.upstreams.names).next().is_some();
         form
     }
 

@@ -38,7 +38,7 @@ use std::collections::{BTreeMap, HashSet};
 
 pub use self::by_name::ByName;
 pub use self::complete::complete;
-use self::fault::{FieldFault, id, is_invalid, switched_off};
+use self::fault::{Faults, FieldFault, id, is_invalid, switched_off};
 pub use self::gateway::implicit;
 pub use self::images::images_beyond;
 pub use self::plugin_code::{FoundCode, file_code, plugin_code};

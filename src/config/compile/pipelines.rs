@@ -6,7 +6,7 @@ use super::kept::{accepted, kept_forms};
 use super::names::Candidate;
 use super::plugins::Plugins;
 use super::takes::{by_both, takes};
-use super::{FieldFault, bounds, id, values};
+use super::{Faults, FieldFault, bounds, id, values};
 use crate::config::expr::Expression;
 use crate::config::input::{Inputs, PipelineInput};
 use crate::config::variables::{OF_CUSTOMIZATIONS, OF_LOOPS};
@@ -74,35 +74,36 @@ impl PipelineContext<'_> {
         by_both((gateway, taken, "spec.pipelines"), object, &pipeline.gateways, problems)
     }
 
-    fn accept_pipeline(&self, plan: &UpstreamPlan) -> Result<(), FieldFault> {
-        let Some(pipeline) = plan.pipeline() else { return Ok(()) };
-        let lists = [("spec.tools.include", &pipeline.include), ("spec.tools.exclude", &pipeline.exclude)];
-        if let Some((field, message)) = lists.into_iter().find_map(|(field, globs)| values::bad_glob(field, globs)) {
-            return Err((Reason::InvalidPattern, field, message));
-        }
+    /// Returns what is wrong with a pipeline as written, apart from what it refers to.
+    fn accept_pipeline(&self, plan: &UpstreamPlan) -> Vec<FieldFault> {
+        let Some(pipeline) = plan.pipeline() else { return Vec::new() };
+        let mut faults = Faults::default();
+        faults.0.extend(values::bad_globs("spec.tools.include", &pipeline.include));
+        faults.0.extend(values::bad_globs("spec.tools.exclude", &pipeline.exclude));
         if plan.refusing.is_none() {
             if pipeline.agents.iter().all(|agent| !agent.enabled) {
                 let message = "none of its agents is enabled".to_owned();
-                return Err((Reason::NothingEnabled, "spec.declared.agents".into(), message));
+                faults.0.push((Reason::NothingEnabled, "spec.declared.agents".into(), message));
             }
-            rules::check(pipeline).map_err(|rule| (Reason::InvalidObject, "spec.declared".into(), rule))?;
+            let rules = rules::check(pipeline).into_iter();
+            faults.0.extend(rules.map(|rule| (Reason::InvalidObject, "spec.declared".into(), rule)));
         }
         for (index, agent) in pipeline.agents.iter().enumerate() {
             let Some((condition, _)) = &agent.repeat else { continue };
-            Expression::compile(condition, OF_LOOPS).map_err(|why| {
-                (Reason::InvalidExpression, format!("spec.declared.agents[{index}].loopCondition"), why)
-            })?;
+            let field = format!("spec.declared.agents[{index}].loopCondition");
+            faults
+                .take(Expression::compile(condition, OF_LOOPS).map_err(|why| (Reason::InvalidExpression, field, why)));
         }
         for (index, change) in pipeline.customizations.iter().enumerate() {
             let Some(when) = &change.when else { continue };
-            Expression::compile(when, OF_CUSTOMIZATIONS).map_err(|why| {
-                (Reason::InvalidExpression, format!("spec.declared.customizations[{index}].when"), why)
-            })?;
+            let field = format!("spec.declared.customizations[{index}].when");
+            let compiled = Expression::compile(when, OF_CUSTOMIZATIONS);
+            faults.take(compiled.map_err(|why| (Reason::InvalidExpression, field, why)));
         }
-        check_input_schema(pipeline)?;
-        if let Some(schema) = &pipeline.output_schema {
-            check_output_schema(schema).map_err(|(reason, why)| (reason, "spec.output.schema".to_owned(), why))?;
-        }
-        bounds::check(self.inputs, &id(Kind::ToolPipeline, &plan.key), plan)
+        faults.take(check_input_schema(pipeline));
+        let output = pipeline.output_schema.as_deref().map_or(Ok(()), check_output_schema);
+        faults.take(output.map_err(|(reason, why)| (reason, "spec.output.schema".to_owned(), why)));
+        faults.take(bounds::check(self.inputs, &id(Kind::ToolPipeline, &plan.key), plan));
+        faults.0
     }
 }

@@ -7,13 +7,13 @@ use serde_json::value::RawValue;
 use super::code_warnings::warn;
 use super::lost_exports::Lost;
 use super::plugin_code::{IMAGE, JudgedCode, WantedCode, file_name, find_code, judge, source_field};
-use super::{FieldFault, bounds, id, is_invalid, takes, values};
+use super::{Faults, FieldFault, bounds, id, is_invalid, takes, values};
 use crate::config::config_schema::{ConfigChecks, ConfigFault};
 use crate::config::input::{Inputs, PluginInput, SourceInput};
 use crate::domain::digest::sha256_hex;
 use crate::domain::egress::EgressRule;
 use crate::domain::ids::{Kind, ObjectKey};
-use crate::domain::plan::{ChainPlan, EntryPlan, ImagePlan, Plan, PluginPlan};
+use crate::domain::plan::{ChainPlan, EntryPlan, ImagePlan, NamedValue, Plan, PluginPlan};
 use crate::domain::plugin::{Phase, PluginKind, Protocol};
 use crate::domain::problem::Problem;
 use crate::domain::raw::RawObject;
@@ -160,19 +160,34 @@ fn accept<'a>(
     checks: &mut ConfigChecks<'_>,
     problems: &mut Vec<Problem>,
 ) -> Result<(PluginPlan, Option<&'a str>), FieldFault> {
+    let object = id(Kind::Plugin, &input.key);
+    let mut faults = Faults::default();
+    check_settings(input, checks, &mut faults);
+    let env = faults.take(values::resolve(inputs, &object, &input.env, problems)).unwrap_or_default();
+    let made = accept_code(inputs, input, env, problems).and_then(|(plan, text)| {
+        bounds::check(inputs, &object, &plan)?;
+        Ok((plan, text))
+    });
+    faults.finish(made, &object, problems)
+}
+
+/// Like [`accept`], for the source of the plugin alone.
+fn accept_code<'a>(
+    inputs: &'a Inputs,
+    input: &'a PluginInput,
+    env: Vec<NamedValue>,
+    problems: &mut Vec<Problem>,
+) -> Result<(PluginPlan, Option<&'a str>), FieldFault> {
     if let Some(refusal) = &input.refusing {
         return Err((refusal.reason, "spec".into(), refusal.message.clone()));
     }
-    let in_pod = match &input.source {
-        SourceInput::Path(path) if inputs.files_elsewhere => Some((path.clone(), None)),
-        SourceInput::Image { image, path } => Some((mounted(inputs, input, image, path)?, Some(image.clone()))),
-        _ => None,
-    };
-    if let Some((path, image)) = in_pod {
-        check_settings(input, checks)?;
-        let plan = PluginPlan { image, ..plan_of_path(inputs, input, path, problems)? };
-        bounds::check(inputs, &id(Kind::Plugin, &input.key), &plan)?;
-        return Ok((plan, None));
+    match &input.source {
+        SourceInput::Path(path) if inputs.files_elsewhere => return Ok((plan_of_path(input, path.clone(), env), None)),
+        SourceInput::Image { image, path } => {
+            let path = mounted(inputs, input, image, path)?;
+            return Ok((PluginPlan { image: Some(image.clone()), ..plan_of_path(input, path, env) }, None));
+        }
+        _ => {}
     }
     let code = find_code(inputs, input)?;
     if let SourceInput::ConfigMap { .. } = input.source {
@@ -188,12 +203,10 @@ fn accept<'a>(
         parsing: &inputs.parsing,
     };
     let (judged, facts) = judge(&wanted, &code, &inputs.facts)?;
-    check_settings(input, checks)?;
-    let mut plan = plan(inputs, input, judged, problems)?;
+    let mut plan = plan(input, judged, env);
     warn(&wanted, &plan, facts, problems);
     plan.folder = code.folder.map(Into::into);
     code.siblings.clone_into(&mut plan.siblings);
-    bounds::check(inputs, &id(Kind::Plugin, &input.key), &plan)?;
     Ok((plan, Some(code.text)))
 }
 
@@ -220,12 +233,7 @@ fn mounted(inputs: &Inputs, input: &PluginInput, image: &ImagePlan, path: &str) 
 }
 
 /// Plans a plugin whose code is only in the gateway's pod. The settings that depend on the code are provisional.
-fn plan_of_path(
-    inputs: &Inputs,
-    input: &PluginInput,
-    path: String,
-    problems: &mut Vec<Problem>,
-) -> Result<PluginPlan, FieldFault> {
+fn plan_of_path(input: &PluginInput, path: String, env: Vec<NamedValue>) -> PluginPlan {
     let wanted_protocol = input.protocol.written();
     let open = JudgedCode {
         digest: String::new(),
@@ -237,19 +245,12 @@ fn plan_of_path(
             _ => Vec::new(),
         },
     };
-    let plan = plan(inputs, input, open, problems)?;
     let (sha256, wanted_phases) = (input.sha256.clone(), input.phases.clone());
-    Ok(PluginPlan { path: Some(path), sha256, wanted_protocol, wanted_phases, ..plan })
+    PluginPlan { path: Some(path), sha256, wanted_protocol, wanted_phases, ..plan(input, open, env) }
 }
 
-fn plan(
-    inputs: &Inputs,
-    input: &PluginInput,
-    judged: JudgedCode,
-    problems: &mut Vec<Problem>,
-) -> Result<PluginPlan, FieldFault> {
-    let env = values::resolve(inputs, &id(Kind::Plugin, &input.key), &input.env, problems)?;
-    Ok(PluginPlan {
+fn plan(input: &PluginInput, judged: JudgedCode, env: Vec<NamedValue>) -> PluginPlan {
+    PluginPlan {
         key: input.key.clone(),
         kind: input.kind,
         version: input.version.clone(),
@@ -281,26 +282,23 @@ fn plan(
         max_executions: input.max_executions,
         max_lifetime_seconds: input.max_lifetime_seconds,
         limits: input.limits.clone(),
-    })
+    }
 }
 
-fn check_settings(input: &PluginInput, checks: &mut ConfigChecks<'_>) -> Result<(), FieldFault> {
-    if let Some(place) = input.env.iter().position(|variable| is_kept_from_plugins(&variable.name)) {
+fn check_settings(input: &PluginInput, checks: &mut ConfigChecks<'_>, faults: &mut Faults) {
+    for (place, _) in input.env.iter().enumerate().filter(|(_, variable)| is_kept_from_plugins(&variable.name)) {
         let message = "it would steer how Node.js starts, before any code of the plugin runs: take it out";
-        return Err((Reason::InvalidConfig, format!("spec.env[{place}].name"), message.into()));
+        faults.0.push((Reason::InvalidConfig, format!("spec.env[{place}].name"), message.into()));
     }
-    check_config(input, input.config.as_deref(), &input.key.namespace, checks).map_err(|fault| match fault {
+    let config = check_config(input, input.config.as_deref(), &input.key.namespace, checks);
+    faults.take(config.map_err(|fault| match fault {
         ConfigFault::Schema(message) => (Reason::InvalidConfig, "spec.configSchema".to_owned(), message),
         ConfigFault::Config(message) => (Reason::InvalidConfig, "spec.config".to_owned(), message),
-    })?;
-    if let Some(message) = input.egress.iter().find_map(|entry| EgressRule::parse(entry).err()) {
-        return Err((Reason::InvalidPattern, "spec.egress".to_owned(), message));
-    }
-    let filters = [("spec.filter.upstreams", &input.filter_upstreams), ("spec.filter.tools", &input.filter_tools)];
-    match filters.into_iter().find_map(|(field, globs)| values::bad_glob(field, globs)) {
-        Some((field, message)) => Err((Reason::InvalidPattern, field, message)),
-        None => Ok(()),
-    }
+    }));
+    let egress = input.egress.iter().filter_map(|entry| EgressRule::parse(entry).err());
+    faults.0.extend(egress.map(|message| (Reason::InvalidPattern, "spec.egress".to_owned(), message)));
+    faults.0.extend(values::bad_globs("spec.filter.upstreams", &input.filter_upstreams));
+    faults.0.extend(values::bad_globs("spec.filter.tools", &input.filter_tools));
 }
 
 /// Checks that a configuration matches the plugin's `configSchema`, for an object of `namespace`. Without a schema, every

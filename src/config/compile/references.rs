@@ -18,18 +18,17 @@ use crate::domain::reason::Reason;
 type Missing = Vec<(String, Refusal)>;
 
 impl PipelineContext<'_> {
-    /// Returns the form that is in force: as written or, if that has a fault, the last accepted one. A reference that cannot be
+    /// Returns the form that is in force: as written or, if that has `faults`, the last accepted one. A reference that cannot be
     /// resolved is a fault if the last accepted form has none: the edit names what does not exist. Otherwise something was taken
     /// away from the object, or it never had it, and its calls are refused.
     pub(super) fn form_in_force(
         &self,
         written: &UpstreamPlan,
-        accepted: Result<(), FieldFault>,
+        mut faults: Vec<FieldFault>,
         problems: &mut Vec<Problem>,
     ) -> UpstreamPlan {
         let (mut form, before) = (written.clone(), self.last_accepted(written));
         let missing = self.resolve(&mut form);
-        let mut faults: Vec<_> = accepted.err().into_iter().collect();
         if faults.is_empty() && before.as_ref().is_some_and(|(_, missing)| missing.is_empty()) {
             faults.extend(missing.iter().map(|(field, why)| (why.reason, field.clone(), why.message.clone())));
         }
@@ -65,7 +64,7 @@ impl PipelineContext<'_> {
         for upstream in upstreams.iter_mut().filter(|upstream| upstream.form.provider().is_some()) {
             upstream.form = match upstream.place {
                 Some(_) => self.kept_form(upstream.form.clone(), problems),
-                None => self.form_in_force(&upstream.form, Ok(()), problems),
+                None => self.form_in_force(&upstream.form, Vec::new(), problems),
             };
         }
     }

@@ -46,7 +46,8 @@ pub(super) fn compile(
         plans.insert(place.min(plans.len()), accepted(kept));
     }
     for plan in &mut plans {
-        plan.refusing = plan.refusing.take().or_else(|| context.refusal(plan, problems));
+        let refusal = context.refusal(plan, problems);
+        plan.refusing = plan.refusing.take().or(refusal);
     }
     report_conflicts(&plans, problems);
     plans

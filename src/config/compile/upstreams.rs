@@ -2,7 +2,7 @@
 
 use super::kept::{accepted, kept_forms};
 use super::names::{Candidate, is_same_object};
-use super::{FieldFault, bounds, id, takes, values};
+use super::{Faults, FieldFault, bounds, id, takes, values};
 use crate::config::input::{Inputs, UpstreamInput};
 use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::plan::{GatewayTakes, NamedValue, Plan, Refusal, Takes, TransportPlan, UpstreamPlan};
@@ -139,35 +139,32 @@ fn accept(inputs: &Inputs, upstream: &UpstreamInput, problems: &mut Vec<Problem>
         problems.push(Problem::error(Reason::NameTaken, object, "spec.managed", message.to_owned()));
         return Ok(refusing(&plan, Reason::NameTaken, message));
     }
-    if let Some((field, message)) = bad_glob(&plan) {
-        return Err((Reason::InvalidPattern, field, message));
-    }
-    if let Some((field, message)) = upstream.managed.as_ref().and_then(|managed| managed.fault.clone()) {
-        return Err((Reason::InvalidConfig, field, message));
-    }
+    let mut faults = Faults::default();
+    faults.0.extend(values::bad_globs("spec.tools.include", &plan.include));
+    faults.0.extend(values::bad_globs("spec.tools.exclude", &plan.exclude));
+    let managed = upstream.managed.as_ref().and_then(|managed| managed.fault.clone());
+    faults.0.extend(managed.map(|(field, message)| (Reason::InvalidConfig, field, message)));
     let referred = upstream.server.as_ref();
     let referred = referred.and_then(|server| inputs.servers.get(&(plan.key.namespace.clone(), server.clone())));
     let managed = upstream.managed.as_ref().and_then(|_| inputs.managed.get(&plan.key));
     let found = referred.map(|url| ("spec.serverRef", url)).or(managed.map(|url| ("spec.managed", url)));
     match found {
         Some((_, Ok(url))) => plan.transport = TransportPlan::at(url),
-        Some((field, Err((reason, message)))) => {
-            // What is too large gets no server.
+        // What is too large gets no server, and neither does what has another fault.
+        Some((field, Err((reason, message)))) if faults.0.is_empty() => {
             bounds::check(inputs, &object, &plan)?;
-            return Err((*reason, field.to_owned(), message.clone()));
+            faults.0.push((*reason, field.to_owned(), message.clone()));
         }
-        None => {}
+        Some(_) | None => {}
     }
-    let values = values::resolve(inputs, &object, &upstream.values, problems)?;
-    if let TransportPlan::External { .. } = plan.transport
-        && let Some(fault) = values::bad_header(inputs, &plan.key.namespace, &upstream.values)
-    {
-        return Err(fault);
+    let values = faults.take(values::resolve(inputs, &object, &upstream.values, problems));
+    if let TransportPlan::External { .. } = plan.transport {
+        faults.0.extend(values::bad_headers(inputs, &plan.key.namespace, &upstream.values));
     }
-    let certificates = values::resolve(inputs, &object, &upstream.tls, problems)?;
-    put_values(&mut plan.transport, values, certificates);
-    bounds::check(inputs, &object, &plan)?;
-    Ok(plan)
+    let certificates = faults.take(values::resolve(inputs, &object, &upstream.tls, problems));
+    put_values(&mut plan.transport, values.unwrap_or_default(), certificates.unwrap_or_default());
+    faults.take(bounds::check(inputs, &object, &plan));
+    faults.finish(Ok(plan), &object, problems)
 }
 
 fn put_values(transport: &mut TransportPlan, values: Vec<NamedValue>, certificates: Vec<NamedValue>) {
@@ -176,9 +173,4 @@ fn put_values(transport: &mut TransportPlan, values: Vec<NamedValue>, certificat
         TransportPlan::Process { env, .. } => *env = values,
         TransportPlan::Pipeline(_) | TransportPlan::Plugin(_) | TransportPlan::None => {}
     }
-}
-
-fn bad_glob(plan: &UpstreamPlan) -> Option<(String, String)> {
-    let lists = [("spec.tools.include", &plan.include), ("spec.tools.exclude", &plan.exclude)];
-    lists.into_iter().find_map(|(field, globs)| values::bad_glob(field, globs))
 }

@@ -86,10 +86,14 @@ pub(super) fn config_map<'a>(
         .ok_or_else(|| (Reason::KeyNotFound, format!("ConfigMap {object} has no key {key:?}")))
 }
 
-/// Returns the fault of the first of the `headers` whose value in a ConfigMap no header can have. Literals were checked by
-/// the schema, and values of Secrets are checked where they are put in.
-pub(super) fn bad_header(inputs: &Inputs, namespace: &str, headers: &[NamedInput]) -> Option<FieldFault> {
-    headers.iter().find_map(|header| {
+/// Returns a fault for each of the `headers` whose value in a ConfigMap no header can have. Literals were checked by the
+/// schema, and values of Secrets are checked where they are put in.
+pub(super) fn bad_headers(
+    inputs: &Inputs,
+    namespace: &str,
+    headers: &[NamedInput],
+) -> impl Iterator<Item = FieldFault> {
+    headers.iter().filter_map(move |header| {
         let InputValue::ConfigMap { name, key, .. } = &header.value else { return None };
         let text = config_map(inputs, namespace, name, key).ok()?;
         let place = format!("key {key:?} of ConfigMap {}", ObjectKey::new(namespace, name));
@@ -98,10 +102,11 @@ pub(super) fn bad_header(inputs: &Inputs, namespace: &str, headers: &[NamedInput
     })
 }
 
-/// Returns the path of the first glob that does not compile, and an error message; `None` if all compile.
-pub(super) fn bad_glob(field: &str, globs: &[String]) -> Option<(String, String)> {
-    globs.iter().enumerate().find_map(|(index, glob)| {
+/// Returns a fault for each of the globs in `field` that does not compile.
+pub(super) fn bad_globs(field: &str, globs: &[String]) -> impl Iterator<Item = FieldFault> {
+    globs.iter().enumerate().filter_map(move |(index, glob)| {
         let error = Glob::new(glob).err()?;
-        Some((format!("{field}[{index}]"), format!("{glob:?} is not a glob: {}", error.kind())))
+        let message = format!("{glob:?} is not a glob: {}", error.kind());
+        Some((Reason::InvalidPattern, format!("{field}[{index}]"), message))
     })
 }

@@ -129,7 +129,7 @@ impl Customizable<'_> {
         };
         rules::check_change(&plan, &change)?;
         plan = customized(plan, &change);
-        rules::check(&plan)?;
+        rules::check(&plan).into_iter().next().map_or(Ok(()), Err)?;
         self.check_bounds(before, &plan)?;
         Ok(plan)
     }

@@ -27,21 +27,22 @@ pub const ADJUST_GOES_TO: &str = "agents: config.adjustGoesTo of a reflector mus
 /// The member of a reflector's configuration with the agent that follows its decision to adjust.
 const GOES_TO: &str = "adjustGoesTo";
 
-/// Checks the names in a pipeline and in its customizations.
-///
-/// # Errors
-/// The rule that is broken, and the name that breaks it.
-pub fn check(plan: &PipelinePlan) -> Result<(), String> {
-    check_names(plan, START_AGENT, [&plan.start_agent])?;
+/// Checks the names in a pipeline and in its customizations. Returns the rules that are broken, each with the name that
+/// breaks it.
+pub fn check(plan: &PipelinePlan) -> Vec<String> {
     let named = plan.agents.iter().flat_map(|agent| {
         let back = agent.repeat.iter().map(|(_, back)| back);
         agent.next_on_success.iter().chain(&agent.next_on_failure).chain(back)
     });
-    check_names(plan, TRANSITIONS, named)?;
     let configs = plan.agents.iter().map(|agent| (agent, agent.plugin.config.as_ref()));
-    check_adjusting(plan, configs)?;
-    check_phases(plan, &plan.phases)?;
-    plan.customizations.iter().try_for_each(|change| check_change(plan, change))
+    let own = [
+        check_names(plan, START_AGENT, [&plan.start_agent]),
+        check_names(plan, TRANSITIONS, named),
+        check_adjusting(plan, configs),
+        check_phases(plan, &plan.phases),
+    ];
+    let changes = plan.customizations.iter().map(|change| check_change(plan, change));
+    own.into_iter().chain(changes).filter_map(Result::err).collect()
 }
 
 /// Checks the names in a change of a pipeline.

@@ -1,5 +1,6 @@
 //! Black-box tests of a standalone gateway: the built program, real servers, real clients.
 
+mod all_faults;
 mod answers;
 mod asked;
 mod audited;
