@@ -115,10 +115,19 @@ pub fn plugin_columns() -> Vec<Column> {
             Some(typed) => typed.to_owned(),
         }),
         column("WORKERS", |p| text(&p["workers"])),
+        column("FAILED", failed),
         wide("PROTOCOL", |p| text(&p["protocol"])),
         wide("REVISION", |p| short(&p["revision"])),
         column("ERROR", |p| one_line(&p["error"])),
     ]
+}
+
+/// Returns how many of the recent executions of a plugin failed, and why the last one did.
+fn failed(plugin: &Value) -> String {
+    match &plugin["recentFailures"] {
+        Value::Null => String::new(),
+        recent => format!("{} of {} ({})", recent["failed"], recent["executions"], text(&recent["lastReason"])),
+    }
 }
 
 fn chain_columns() -> Vec<Column> {
@@ -189,6 +198,13 @@ mod tests {
         let position = Position { line: 3, column: 1 };
         assert_eq!(line(place("m/a.yaml", Some(position))), "m/a.yaml:3:1: error: it is not YAML (InvalidYaml)");
         assert_eq!(line(place("m/\u{202e}b.yaml", None)), "m/\u{fffd}b.yaml: error: it is not YAML (InvalidYaml)");
+    }
+
+    #[test]
+    fn a_plugin_that_fails_on_calls_is_told_apart_from_one_that_does_not() {
+        let recent = json!({"failed": 3, "executions": 20, "lastReason": "Timeout", "lastAt": 1});
+        assert_eq!(failed(&json!({"recentFailures": recent})), "3 of 20 (Timeout)");
+        assert_eq!(failed(&json!({})), "");
     }
 
     #[test]

@@ -23,7 +23,7 @@ use super::plugin::{Failure, Input, Ran};
 pub use super::plugin_progress::PluginProgress;
 use super::raw::to_raw;
 use super::reason::Reason;
-pub use super::record_ports::{Audit, History, NoHistory, Records};
+pub use super::record_ports::{Audit, History, NoHistory, RecentFailures, Records};
 use super::rpc::{METHOD_NOT_FOUND, RpcError};
 use super::sandbox::SandboxState;
 use super::secret::{NoSecret, SecretText};

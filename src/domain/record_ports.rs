@@ -2,9 +2,11 @@
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
+use serde::Serialize;
 
 use super::audit::{AuditError, AuditRow, AuditTotals};
 use super::history::{HistoryPage, HistoryQuery, RecordKind};
+use super::reason::Reason;
 use super::record::{CallRecord, PluginExecution};
 
 /// Stores the records of calls and executions. Both methods return at once: a store that writes elsewhere has a bounded
@@ -21,6 +23,12 @@ pub trait Records: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// Returns the executions of a plugin that began at `since` or later, in Unix milliseconds, and failed; `None` if none did.
+    /// Only rows in memory count.
+    fn failures(&self, _plugin_id: &str, _since: u64) -> Option<RecentFailures> {
+        None
+    }
+
     /// Returns how many rows were written elsewhere.
     fn written(&self) -> u64 {
         0
@@ -35,6 +43,21 @@ pub trait Records: Send + Sync + 'static {
     fn queued(&self) -> usize {
         0
     }
+}
+
+/// The executions of a plugin in some minutes that failed. It has nothing of what a plugin says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct RecentFailures {
+    /// The number of executions that failed: the plugin gave no answer that can be used, or none in time, or no worker was free.
+    pub failed: usize,
+    /// The number of all executions in that time.
+    pub executions: usize,
+    /// Why the last one failed.
+    pub last_reason: Reason,
+    /// When the last one began, in Unix milliseconds.
+    pub last_at: u64,
 }
 
 /// Reads the records of calls and executions.

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::domain::history::{HistoryQuery, HistoryRecord, Position, RecordKind};
+use crate::domain::ports::RecentFailures;
 use crate::domain::record::{CallRecord, PluginExecution};
 
 /// The maximum number of calls that are kept.
@@ -99,6 +100,16 @@ impl MemoryRecords {
     pub fn execution(&self, row: Arc<PluginExecution>) {
         let (bound, ring) = (self.per_plugin.load(Ordering::Relaxed), self.ring(&row.plugin_id));
         self.dropped_executions.fetch_add(ring.push(row, bound), Ordering::Relaxed);
+    }
+
+    /// See [`Records::failures`](crate::domain::ports::Records::failures).
+    pub fn failures(&self, plugin_id: &str, since: u64) -> Option<RecentFailures> {
+        let ring = self.executions.read().unwrap_or_else(PoisonError::into_inner).get(plugin_id).cloned()?;
+        let rows = ring.rows();
+        let recent = || rows.iter().filter(|row| row.started_at >= since);
+        let failed = || recent().filter_map(|row| Some((row.started_at, row.reason?)));
+        let (last_at, last_reason) = failed().max_by_key(|(started_at, _)| *started_at)?;
+        Some(RecentFailures { failed: failed().count(), executions: recent().count(), last_reason, last_at })
     }
 
     pub fn call(&self, row: Arc<CallRecord>) {

@@ -43,7 +43,7 @@ pub use self::registry::{Registry, RegistryObject};
 pub use self::target::StoreTarget;
 use crate::domain::audit::{AuditError, AuditRow, AuditTotals};
 use crate::domain::history::{HistoryPage, HistoryQuery, RecordKind};
-use crate::domain::ports::{Audit, History, Records};
+use crate::domain::ports::{Audit, History, RecentFailures, Records};
 use crate::domain::record::{CallRecord, PluginExecution};
 
 /// The history of a gateway.
@@ -160,6 +160,10 @@ impl Records for Store {
             ("database", self.totals.dropped.load(Ordering::Relaxed)),
             ("audit", self.audit.dropped()),
         ]
+    }
+
+    fn failures(&self, plugin_id: &str, since: u64) -> Option<RecentFailures> {
+        self.memory.failures(plugin_id, since)
     }
 
     fn written(&self) -> u64 {

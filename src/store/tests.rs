@@ -14,6 +14,7 @@ use crate::domain::history::HistoryFilter;
 use crate::domain::identity::User;
 use crate::domain::method::Method;
 use crate::domain::plugin::{Mode, Phase};
+use crate::domain::reason::Reason;
 use crate::domain::record::{CallOutcome, EntryOutcome, EntryTrace, ExecutionStatus};
 
 fn row(plugin: &str, n: u64) -> PluginExecution {
@@ -97,6 +98,30 @@ fn keeps_the_newest_of_each_plugin() {
     assert_eq!(ids(&records, Some("default/b")), ["0001"]);
     assert_eq!(ids(&records, None), ["0004", "0003", "0001"]);
     assert_eq!(records.dropped(), [3, 0]);
+}
+
+#[test]
+fn executions_that_failed_of_late_are_counted_with_the_last_reason() {
+    let records = MemoryRecords::new(10);
+    let failed = |n, status, reason| PluginExecution { status, reason: Some(reason), ..row("a", n) };
+    for row in [
+        failed(1, ExecutionStatus::Failed, Reason::PluginError),
+        failed(3, ExecutionStatus::Failed, Reason::PluginError),
+        // It began before the one that ended first.
+        failed(2, ExecutionStatus::Timeout, Reason::Timeout),
+        PluginExecution { status: ExecutionStatus::Denied, ..row("a", 4) },
+        row("a", 5),
+        failed(9, ExecutionStatus::Failed, Reason::PluginError),
+    ] {
+        records.execution(Arc::new(row));
+    }
+    records.execution(Arc::new(row("b", 9)));
+    let recent =
+        |failed, executions, last_reason, last_at| Some(RecentFailures { failed, executions, last_reason, last_at });
+    assert_eq!(records.failures("id-a", 2), recent(3, 5, Reason::PluginError, 9));
+    assert_eq!(records.failures("id-a", 10), None);
+    assert_eq!(records.failures("id-b", 0), None, "it did not fail");
+    assert_eq!(records.failures("id-c", 0), None);
 }
 
 #[test]

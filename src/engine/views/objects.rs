@@ -8,7 +8,7 @@ use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::item::ItemKind;
 use crate::domain::plan::{Plan, PluginPlan};
 use crate::domain::plugin::{Phase, Protocol, Role};
-use crate::domain::ports::WorkerInfo;
+use crate::domain::ports::{RecentFailures, WorkerInfo};
 use crate::domain::problem::Problem;
 use crate::engine::Engine;
 use crate::engine::plan::link::{LinkedChain, LinkedUpstream};
@@ -126,6 +126,9 @@ pub struct PluginView {
     /// Why the plugin cannot be started, or why its newest form is not accepted or could not be loaded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// The executions of the last 5 minutes that failed; absent if none did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recent_failures: Option<RecentFailures>,
     /// The chains that name the plugin, as `namespace/name`.
     pub chains: Vec<String>,
     /// The number of the plugin's workers.
@@ -297,6 +300,7 @@ impl Engine {
                 .or_else(|| lost.map(|lost| lost.failure.clone()))
                 .map(|failure| failure.message)
                 .or_else(|| error_of(snapshot, &ObjectId::new(Kind::Plugin, plugin.key.clone()))),
+            recent_failures: self.recent_failures(&plugin.id),
             chains,
             workers: own.count(),
         }

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::objects::{ChainView, PluginView, UpstreamView};
 use super::sections::SectionView;
+use crate::domain::ports::RecentFailures;
 use crate::domain::problem::{Level, Problem};
 use crate::domain::reason::Reason;
 use crate::domain::report::{OWN_SEAL_KEY, PendingReport};
@@ -50,7 +51,15 @@ pub struct StatusView {
     pub problems: Vec<Problem>,
 }
 
+/// How long executions of plugins count as recent, in milliseconds.
+const RECENT_MS: u64 = 300_000;
+
 impl Engine {
+    /// Returns the recent executions of a plugin that failed; `None` if none did.
+    pub(super) fn recent_failures(&self, plugin_id: &str) -> Option<RecentFailures> {
+        self.records.failures(plugin_id, self.clock.unix_millis().saturating_sub(RECENT_MS))
+    }
+
     /// Returns `shared` if this process shares keys for session ids with other replicas, else `own`.
     pub(super) fn seal_key(&self) -> &'static str {
         if self.sessions().is_shared() { "shared" } else { OWN_SEAL_KEY }

@@ -29,6 +29,7 @@ mod either;
 mod elsewhere;
 mod ending;
 mod extensions;
+mod failing;
 mod filtered;
 mod forged;
 mod forwarded;
