@@ -14,7 +14,9 @@ use tracing::Span;
 use crate::domain::causes::causes;
 use crate::domain::model::ModelRequest;
 use crate::telemetry::trace_context::members_of;
-use crate::transport::outbound::{AddressGuard, Connector, OutboundSettings, TlsSettings, authorization, connector};
+use crate::transport::outbound::{
+    AddressGuard, Connector, OutboundSettings, TlsNames, TlsSettings, authorization, connector, tls_advice,
+};
 use crate::transport::retry_after::retry_after;
 
 /// How long an endpoint has to take a connection.
@@ -77,7 +79,9 @@ impl Clients {
             headers.insert(header::AUTHORIZATION, value);
         }
         *sent.uri_mut() = uri;
-        let (head, body) = client.request(sent).await.map_err(|error| unreachable(&causes(&error)))?.into_parts();
+        let answer = client.request(sent).await;
+        let answer = answer.map_err(|error| unreachable(&(causes(&error) + &tls_advice(&error, TlsNames::SYSTEM))));
+        let (head, body) = answer?.into_parts();
         let body = Limited::new(body, MAX_ANSWER).collect().await;
         let body = body.map_err(|error| format!("the answer cannot be read: {}", causes(&*error)))?.to_bytes();
         Ok(HttpAnswer { status: head.status, retry_after: retry_after(&head.headers), body })

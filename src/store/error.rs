@@ -4,6 +4,7 @@ use std::fmt::Display;
 
 use super::pooler;
 use crate::domain::causes::causes;
+use crate::transport::outbound::{TlsNames, tls_advice};
 
 const NO_TABLES: &str = "The database is no store of a gateway, or of an earlier version: none has made this table";
 
@@ -25,7 +26,7 @@ impl StoreError {
             // The pool's error has no cause.
             sqlx::Error::PoolTimedOut => Self::new(store, "no connection within 5 s"),
             error => {
-                let said = causes(error);
+                let said = causes(error) + &tls_advice(error, TlsNames::DATABASE);
                 let lacks_table =
                     said.contains("no such table") || said.contains("relation") && said.contains("not exist");
                 let advice = pooler::advice(&said).or_else(|| lacks_table.then_some(NO_TABLES));

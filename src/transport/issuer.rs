@@ -11,7 +11,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use serde::Deserialize;
 
-use super::outbound::{AddressGuard, OutboundSettings, TlsSettings, authorization, connector};
+use super::outbound::{AddressGuard, OutboundSettings, TlsNames, TlsSettings, authorization, connector, tls_advice};
 use crate::domain::causes::causes;
 use crate::domain::quoted::Quoted;
 
@@ -105,7 +105,9 @@ pub async fn exchange(
     request.headers_mut().extend(authorization(&uri).map(|value| (PROXY_AUTHORIZATION, value)));
     *request.uri_mut() = uri;
     let exchange = async {
-        let (head, body) = client.request(request).await.map_err(|error| causes(&error))?.into_parts();
+        let answer = client.request(request).await;
+        let answer = answer.map_err(|error| causes(&error) + &tls_advice(&error, TlsNames::SYSTEM));
+        let (head, body) = answer?.into_parts();
         let body = Limited::new(body, MAX_ANSWER).collect().await;
         let body = body.map_err(|error| format!("the answer cannot be read: {}", causes(&*error)))?;
         Ok((head.status, body.to_bytes()))

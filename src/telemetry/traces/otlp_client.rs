@@ -17,7 +17,9 @@ use tokio::runtime::Handle;
 
 use crate::domain::causes::causes;
 use crate::domain::plan::OtlpProtocol;
-use crate::transport::outbound::{Connector, HttpVersion, OutboundSettings, TlsSettings, authorization, connector};
+use crate::transport::outbound::{
+    Connector, HttpVersion, OutboundSettings, TlsNames, TlsSettings, authorization, connector, tls_advice,
+};
 
 /// How long the receiver can take to answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -80,7 +82,8 @@ impl HttpClient for OtlpClient {
         let exchange = async move {
             let request = if protocol == OtlpProtocol::Grpc { grpc_request(request) } else { request };
             let answer = client.request(request.map(Full::new));
-            let (head, body) = answer.await.map_err(|error| causes(&error))?.into_parts();
+            let answer = answer.await.map_err(|error| causes(&error) + &tls_advice(&error, TlsNames::SYSTEM));
+            let (head, body) = answer?.into_parts();
             let body = Limited::new(body, MAX_ANSWER).collect().await;
             let body = body.map_err(|error| format!("the answer cannot be read: {}", causes(&*error)))?;
             match protocol {

@@ -8,6 +8,7 @@ mod proxy_error;
 mod resolver;
 mod socket;
 mod tls;
+mod tls_advice;
 mod tunnel;
 
 pub use self::address_guard::{AddressGuard, is_metadata};
@@ -16,4 +17,5 @@ pub use self::proxies::{Proxies, Proxy};
 pub use self::proxy_error::ProxyError;
 pub use self::socket::OutboundSocket;
 pub use self::tls::TlsSettings;
+pub use self::tls_advice::{TlsNames, tls_advice};
 pub use self::tunnel::tunnel;

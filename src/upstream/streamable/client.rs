@@ -28,7 +28,9 @@ use crate::domain::plan::{OAuthPlan, TlsPlan, TransportPlan};
 use crate::domain::quoted::Quoted;
 use crate::domain::secret::SecretText;
 use crate::domain::upstream::{Target, UpstreamError, UpstreamTarget};
-use crate::transport::outbound::{AddressGuard, Connector, OutboundSettings, TlsSettings, authorization, connector};
+use crate::transport::outbound::{
+    AddressGuard, Connector, OutboundSettings, TlsNames, TlsSettings, authorization, connector, tls_advice,
+};
 use crate::upstream::oauth::{TokenEndpoint, Tokens};
 
 /// The maximum number of idle connections that are kept to one upstream.
@@ -151,7 +153,7 @@ impl ServerClient {
             }
         };
         let response = response.map_err(|error| {
-            let words = chain(&error);
+            let words = chain(&error) + &tls_advice(&error, TlsNames::UPSTREAM);
             let words = if is_late(&error) { format!("{words} ({})", self.connect_time) } else { words };
             if error.is_connect() { UpstreamError::Connect(words) } else { UpstreamError::Lost(words) }
         })?;
