@@ -10,6 +10,10 @@ use super::section::Section;
 /// Why the inputs of VS Code are left out.
 pub(super) const INPUTS: &str = "a gateway cannot ask for values: set the environment variable that each server names";
 
+/// Why servers over WebSocket are refused.
+const NO_WEBSOCKET: &str = "WebSocket is no transport of MCP: a server has `command`, or `url` with http:// or https:// and, in the \
+                            place of ws or websocket, type http or sse";
+
 /// Converts a map from names to servers, which is at `path`.
 pub(super) fn convert(servers: &Value, path: &str, converted: &mut Converted) {
     let Value::Object(servers) = servers else {
@@ -34,7 +38,11 @@ fn upstream(name: &str, mut server: Section<'_>, field: &str, converted: &mut Co
     if let Some(command) = server.take(&["command"]) {
         spec.insert("process".to_owned(), process(command, &mut server, converted));
     } else if let Some(url) = server.take(&["url", "serverUrl", "httpUrl"]) {
-        spec.insert("external".to_owned(), external(url, kind, &mut server, converted));
+        if is_websocket(url, kind) {
+            converted.refuse(server.field("url"), NO_WEBSOCKET);
+        } else {
+            spec.insert("external".to_owned(), external(url, kind, &mut server, converted));
+        }
     } else {
         return converted.leave_out(field, "it has neither `command` nor `url`");
     }
@@ -42,6 +50,9 @@ fn upstream(name: &str, mut server: Section<'_>, field: &str, converted: &mut Co
         // It need not be complete.
         let why = converted.wrong.drain(wrong..).next().map(|wrong| format!("{}: {}", wrong.field, wrong.reason));
         return converted.leave_out(field, format!("it is disabled; {}", why.unwrap_or_default()));
+    }
+    if spec.is_empty() {
+        return;
     }
     if let Some(enabled) = enabled {
         spec.insert("enabled".to_owned(), json!(enabled));
@@ -53,16 +64,18 @@ fn upstream(name: &str, mut server: Section<'_>, field: &str, converted: &mut Co
     if !tools.is_empty() {
         spec.insert("tools".to_owned(), Value::Object(tools));
     }
+    leave_out(&mut server, converted);
+    server.finish(converted);
+    converted.add("MCPUpstream", &object_name(name, 48), Value::Object(spec), field);
+}
+
+/// Leaves out the fields of clients that have no counterpart.
+fn leave_out(server: &mut Section<'_>, converted: &mut Converted) {
     let approval = "approval of calls is a matter of the client";
     server.leave_out(&["autoApprove", "alwaysAllow", "trust"], approval, converted);
     server.leave_out(&["timeout"], "its unit differs between clients: set spec.timeouts.callMs", converted);
-    server.leave_out(
-        &["envFile"],
-        "files with variables are not read: set them in the gateway's environment",
-        converted,
-    );
-    server.finish(converted);
-    converted.add("MCPUpstream", &object_name(name, 48), Value::Object(spec), field);
+    let files = "files with variables are not read: set them in the gateway's environment";
+    server.leave_out(&["envFile"], files, converted);
 }
 
 fn process(command: &Value, server: &mut Section<'_>, converted: &mut Converted) -> Value {
@@ -87,6 +100,13 @@ fn process(command: &Value, server: &mut Section<'_>, converted: &mut Converted)
         process.insert("env".to_owned(), env);
     }
     Value::Object(process)
+}
+
+fn is_websocket(url: &Value, kind: &str) -> bool {
+    let url = url.as_str().unwrap_or_default().to_ascii_lowercase();
+    ["ws", "websocket"].iter().any(|it| kind.eq_ignore_ascii_case(it))
+        || url.starts_with("ws:")
+        || url.starts_with("wss:")
 }
 
 fn external(url: &Value, kind: &str, server: &mut Section<'_>, converted: &mut Converted) -> Value {

@@ -307,6 +307,31 @@ fn settings_that_contradict_themselves_are_errors() {
 }
 
 #[test]
+fn servers_over_websocket_are_errors_unless_they_are_disabled() {
+    for server in [
+        json!({"url": "ws://x/mcp"}),
+        json!({"url": "WSS://x/mcp", "type": "http"}),
+        json!({"url": "https://x/mcp", "type": "ws"}),
+        json!({"serverUrl": "https://x/mcp", "transport": "WebSocket"}),
+    ] {
+        for form in ["mcpServers", "servers"] {
+            let converted = made(&json!({form: {"a": server}}));
+            let wrong: Vec<_> = converted.wrong.iter().map(|wrong| (&*wrong.field, &*wrong.reason)).collect();
+            let field = format!("{form}.a.url");
+            assert!(matches!(wrong[..], [(at, why)] if at == field && why.contains("http://")), "{server}: {wrong:?}");
+            assert!(converted.objects.is_empty(), "one error is enough");
+        }
+        let mut disabled = server.clone();
+        disabled["disabled"] = json!(true);
+        let converted = made(&json!({"mcpServers": {"a": disabled}}));
+        assert!(converted.wrong.is_empty() && converted.objects.is_empty(), "{:?}", converted.wrong);
+        assert_eq!(left_out(&converted), ["mcpServers.a"]);
+    }
+    let wsl = made(&json!({"mcpServers": {"a": {"url": "https://ws.example", "type": "streamable-http"}}}));
+    assert!(wsl.wrong.is_empty() && wsl.objects.len() == 1);
+}
+
+#[test]
 fn other_documents_are_not_converted() {
     for other in [
         json!({"apiVersion": "v1", "kind": "Secret", "mcpServers": {}}),
