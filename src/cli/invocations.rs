@@ -8,7 +8,7 @@ use serde_json::json;
 use super::admin::{encode, get_raw, list, post};
 use super::args::{InvocationsArgs, InvocationsCommand};
 use super::invoked::{Images, Invoked, show};
-use super::output::{column, print_list, text, time, wide};
+use super::output::{column, print_list, text, wide};
 
 pub async fn invocations(args: InvocationsArgs) -> anyhow::Result<ExitCode> {
     let path = |id: &str| format!("/api/v1/invocations/{}", encode(id));
@@ -28,7 +28,7 @@ pub async fn invocations(args: InvocationsArgs) -> anyhow::Result<ExitCode> {
 async fn recent(args: &InvocationsArgs) -> anyhow::Result<ExitCode> {
     let items = list(&args.admin, "/api/v1/invocations", &[], args.limit as usize).await?;
     let columns = [
-        column("SUBMITTED", |i| time(&i["submittedAt"])),
+        column("SUBMITTED", |i| text(&i["submittedAt"])),
         column("SERVER", |i| text(&i["serverId"])),
         column("TOOL", |i| text(&i["toolName"])),
         column("STATUS", |i| text(&i["status"])),

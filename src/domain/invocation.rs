@@ -76,7 +76,7 @@ pub struct NewInvocation {
     pub section: Option<Map<String, Value>>,
 }
 
-/// An invocation of a tool, with the fields of document 003. Times are Unix milliseconds.
+/// An invocation of a tool, with the fields of document 003. Times are in RFC 3339, in UTC with milliseconds.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "gateway", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -105,13 +105,13 @@ pub struct Invocation {
     /// The state.
     pub status: InvocationStatus,
     /// When the invocation was created.
-    pub submitted_at: u64,
+    pub submitted_at: String,
     /// When the call began.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub started_at: Option<u64>,
+    pub started_at: Option<String>,
     /// When the invocation ended.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub completed_at: Option<u64>,
+    pub completed_at: Option<String>,
     /// How often the call was sent to the upstream again.
     pub retry_attempt: u32,
     /// How often it can be sent again, if the upstream's retry settings and the hints of the tool allow it.

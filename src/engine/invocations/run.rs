@@ -24,6 +24,7 @@ use crate::domain::upstream::InputRound;
 use crate::domain::version::{Era, LEGACY_VERSIONS};
 use crate::engine::Engine;
 use crate::engine::calls::host::may_be_arguments;
+use crate::engine::calls::routed_call::timestamp;
 use crate::engine::plan::snapshot::Snapshot;
 use crate::engine::request::{CallRequest, Caller, Endpoint, Reply, TaskUse};
 
@@ -90,7 +91,7 @@ impl Engine {
                 () = running.cancelled.cancelled() => end_of_error(RpcError::new(REQUEST_CANCELLED, "it was cancelled")),
                 end = engine.run_invocation(&running) => end,
             };
-            running.end(end, engine.clock.unix_millis());
+            running.end(end, timestamp(engine.clock.unix_millis()));
             engine.state.invocations.trim(&running);
         }));
     }
@@ -106,7 +107,7 @@ impl Engine {
         let is_stopped = cut.is_cancelled();
         entry.update(|state| {
             (state.server_id, state.tool_name) = (Some(server.clone()), tool.clone());
-            (state.status, state.started_at) = (InvocationStatus::Executing, Some(self.clock.unix_millis()));
+            (state.status, state.started_at) = (InvocationStatus::Executing, Some(timestamp(self.clock.unix_millis())));
             state.max_retries = self.retries_of(&snapshot, state);
         });
         let reply = self.call_invoked(entry, &wanted, &server, &tool).await;
@@ -199,7 +200,7 @@ fn created(new: NewInvocation, place: Option<Map<String, Value>>, now: u64) -> I
         section_line: new.section_line,
         section: place,
         status: InvocationStatus::Pending,
-        submitted_at: now,
+        submitted_at: timestamp(now),
         started_at: None,
         completed_at: None,
         retry_attempt: 0,

@@ -52,8 +52,8 @@ impl InvocationEntry {
         change(&mut self.state());
     }
 
-    /// Ends the invocation at this time, in Unix milliseconds.
-    pub(super) fn end(&self, (status, ended): InvocationEnd, now: u64) {
+    /// Ends the invocation at this time, in RFC 3339.
+    pub(super) fn end(&self, (status, ended): InvocationEnd, now: String) {
         let mut state = self.state();
         (state.status, state.completed_at) = (status, Some(now));
         match ended {
@@ -158,7 +158,7 @@ mod tests {
             section_line: None,
             section: None,
             status: InvocationStatus::Pending,
-            submitted_at: 1,
+            submitted_at: String::new(),
             started_at: None,
             completed_at: None,
             retry_attempt: 0,
@@ -171,7 +171,7 @@ mod tests {
 
     fn end(table: &InvocationTable, entry: &Arc<InvocationEntry>, bytes: usize) {
         let content = serde_json::json!({"content": [{"type": "text", "text": "a".repeat(bytes)}]});
-        entry.end(end_of_result(&to_raw(&content), 1.0), 2);
+        entry.end(end_of_result(&to_raw(&content), 1.0), String::new());
         table.trim(entry);
     }
 

@@ -66,7 +66,7 @@ async fn an_invocation_is_a_call_with_its_limits_chains_and_record() {
     let result = &done["result"];
     assert_eq!((&result["content"], &result["contentType"]), (&json!("Echo: hi"), &json!("text")), "{done}");
     assert!(result["executionDuration"].as_f64().unwrap() > 0.0 && result["displayFormat"] == "inline", "{done}");
-    let at = |name: &str| done[name].as_u64().unwrap();
+    let at = |name: &str| done[name].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
     assert!(at("submittedAt") <= at("startedAt") && at("startedAt") <= at("completedAt"), "{done}");
     let call = admin.get(&format!("calls?request={}", done["id"].as_str().unwrap())).await["items"][0].clone();
     assert_eq!((&call["tool"], &call["principal"], &call["outcome"]), (&json!("echo"), &json!("local"), &json!("ok")));
