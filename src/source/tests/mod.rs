@@ -1,6 +1,7 @@
 //! Tests of loading manifests: golden files, positions of Problems, and reloads.
 
 mod kept;
+mod pools;
 mod refused;
 
 use std::collections::HashSet;
