@@ -62,7 +62,7 @@ impl Plugins<'_> {
 /// Adds to the message about a rejected form whether the kept form still runs or is switched off.
 pub(super) fn still_runs(message: String, kept: &PluginPlan) -> String {
     match kept.enabled {
-        true => format!("{message}. Not loaded; revision {:.8} still runs", kept.digest),
+        true => format!("{message}. Not loaded; the code accepted before (revision {:.8}) still runs on its calls", kept.digest),
         false => format!("{message}. Not loaded; it is switched off"),
     }
 }

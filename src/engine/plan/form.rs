@@ -93,7 +93,10 @@ pub(crate) struct FailedForm {
 impl FailedForm {
     pub(crate) fn problem(&self) -> Problem {
         let message = match &self.runs {
-            Some(runs) => format!("{}. Not loaded; revision {runs:.8} still runs", self.failure.message),
+            Some(runs) => {
+                let message = &self.failure.message;
+                format!("{message}. Not loaded; the code loaded before (revision {runs:.8}) still runs on its calls")
+            }
             None => format!("{}. No form of it was ever loaded, so that its entries fail", self.failure.message),
         };
         let object = ObjectId::new(Kind::Plugin, self.plugin.clone());

@@ -69,7 +69,7 @@ async fn a_form_that_cannot_be_loaded_changes_nothing_that_runs_and_is_told() {
     assert_eq!((&view.revision, view.not_loaded.as_ref()), (&digest("put old"), Some(&digest("put new"))));
     let problem = engine.snapshot().problems()[0].to_string();
     let wanted = format!(
-        "Plugin default/c0: spec.source: cannot be started: Error: no. Not loaded; revision {:.8} still runs (NotLoaded)",
+        "Plugin default/c0: spec.source: cannot be started: Error: no. Not loaded; the code loaded before (revision {:.8}) still runs on its calls (NotLoaded)",
         digest("put old")
     );
     assert_eq!(problem, wanted);

@@ -69,7 +69,7 @@ fn of_what_a_plugin_exports() {
     let (_, problems) = compile(&inputs, Some(&first));
     let message = "its code no longer exports onRequest or default, and PluginChain default/checks runs it in phase \
                    Request: export one of them, or take it out of the chain first; or write protocol: Once. Not loaded; \
-                   revision ";
+                   the code accepted before (revision ";
     assert!(problems[0].message.starts_with(message), "{}", problems[0].message);
 }
 
