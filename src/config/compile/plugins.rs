@@ -20,6 +20,9 @@ use crate::domain::raw::RawObject;
 use crate::domain::reason::Reason;
 use crate::domain::sandbox::is_kept_from_plugins;
 
+/// The least memory with which Node.js loads any code, in bytes.
+const MIN_MEMORY: u64 = 4 << 20;
+
 /// The compiled plugins.
 #[derive(Default)]
 pub(super) struct Plugins<'a> {
@@ -62,7 +65,10 @@ impl Plugins<'_> {
 /// Adds to the message about a rejected form whether the kept form still runs or is switched off.
 pub(super) fn still_runs(message: String, kept: &PluginPlan) -> String {
     match kept.enabled {
-        true => format!("{message}. Not loaded; the code accepted before (revision {:.8}) still runs on its calls", kept.digest),
+        true => format!(
+            "{message}. Not loaded; the code accepted before (revision {:.8}) still runs on its calls",
+            kept.digest
+        ),
         false => format!("{message}. Not loaded; it is switched off"),
     }
 }
@@ -286,6 +292,14 @@ fn plan(input: &PluginInput, judged: JudgedCode, env: Vec<NamedValue>) -> Plugin
 }
 
 fn check_settings(input: &PluginInput, checks: &mut ConfigChecks<'_>, faults: &mut Faults) {
+    if input.limits.memory < MIN_MEMORY {
+        let message = format!(
+            "no worker can start with {} bytes: give it {}Mi or more (default: 256Mi)",
+            input.limits.memory,
+            MIN_MEMORY >> 20
+        );
+        faults.0.push((Reason::InvalidConfig, "spec.limits.memory".to_owned(), message));
+    }
     for (place, _) in input.env.iter().enumerate().filter(|(_, variable)| is_kept_from_plugins(&variable.name)) {
         let message = "it would steer how Node.js starts, before any code of the plugin runs: take it out";
         faults.0.push((Reason::InvalidConfig, format!("spec.env[{place}].name"), message.into()));

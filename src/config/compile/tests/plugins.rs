@@ -280,3 +280,14 @@ fn who_uses_a_plugin_of_another_namespace_is_told_why_it_was_never_accepted() {
     let of_chain = problems.iter().find(|problem| problem.reason == Reason::PluginNotAccepted).unwrap();
     assert!(of_chain.message.contains("(spec.source.image: gateway default/gw mounts images for"), "{of_chain}");
 }
+
+#[test]
+fn memory_that_holds_no_worker_is_refused() {
+    for (memory, expected) in
+        [((4 << 20) - 1, &["InvalidConfig Plugin default/p spec.limits.memory"][..]), (4 << 20, &[])]
+    {
+        let mut inputs = empty();
+        add_plugin(&mut inputs, "p", |p| p.limits.memory = memory);
+        check(&inputs, None, expected);
+    }
+}
