@@ -64,16 +64,18 @@ fn upstream(name: &str, mut server: Section<'_>, field: &str, converted: &mut Co
     if !tools.is_empty() {
         spec.insert("tools".to_owned(), Value::Object(tools));
     }
+    leave_out(&mut server, converted);
+    server.finish(converted);
+    converted.add("MCPUpstream", &object_name(name, 48), Value::Object(spec), field);
+}
+
+/// Leaves out the fields of clients that have no counterpart.
+fn leave_out(server: &mut Section<'_>, converted: &mut Converted) {
     let approval = "approval of calls is a matter of the client";
     server.leave_out(&["autoApprove", "alwaysAllow", "trust"], approval, converted);
     server.leave_out(&["timeout"], "its unit differs between clients: set spec.timeouts.callMs", converted);
-    server.leave_out(
-        &["envFile"],
-        "files with variables are not read: set them in the gateway's environment",
-        converted,
-    );
-    server.finish(converted);
-    converted.add("MCPUpstream", &object_name(name, 48), Value::Object(spec), field);
+    let files = "files with variables are not read: set them in the gateway's environment";
+    server.leave_out(&["envFile"], files, converted);
 }
 
 fn process(command: &Value, server: &mut Section<'_>, converted: &mut Converted) -> Value {

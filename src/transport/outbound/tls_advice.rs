@@ -43,6 +43,11 @@ pub fn tls_advice(error: &(dyn Error + 'static), names: TlsNames) -> String {
             CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
                 ". Correct the clock of this machine or of the one that made the certificate".to_owned()
             }
+            // The library names this fault in its debug form alone.
+            fault if format!("{fault:?}").contains("CaUsedAsEndEntity") => {
+                ". The server shows the certificate of an authority: give it one that the authority issued (`CA:FALSE`)"
+                    .to_owned()
+            }
             _ => String::new(),
         },
         Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
@@ -68,11 +73,19 @@ fn tls_error<'e>(mut error: &'e (dyn Error + 'static)) -> Option<&'e rustls::Err
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use rustls::OtherError;
+
     use super::*;
 
     #[derive(Debug, thiserror::Error)]
     #[error("client error (Connect)")]
     struct Connect(#[source] io::Error);
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("the certificate is one of an authority")]
+    struct CaUsedAsEndEntity;
 
     #[test]
     fn each_error_says_what_to_set() {
@@ -87,6 +100,7 @@ mod tests {
             (certificate(CertificateError::Expired), upstream, "Renew the certificate"),
             (certificate(CertificateError::NotValidYet), upstream, "clock"),
             (rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType), system, "without TLS at this port"),
+            (certificate(CertificateError::Other(OtherError(Arc::new(CaUsedAsEndEntity)))), upstream, "CA:FALSE"),
             (certificate(CertificateError::Revoked), upstream, ""),
         ] {
             let nested = Connect(io::Error::other(io::Error::new(io::ErrorKind::InvalidData, error.clone())));

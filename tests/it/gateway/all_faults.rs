@@ -19,7 +19,7 @@ fn each_fault_of_an_object_is_told_at_its_line() {
     let chain = "  phase: Request\n  entries:\n  - name: nothing\n  - {name: watch, when: call.nam == 'a'}\n  \
                  - {name: watch2, failurePolicy: Fail}\n  - {name: watch3, when: 1 +}\n";
     let pipeline = "  tool: {name: t, description: d, inputSchema: {type: object}}\n  declared:\n    startAgent: a\n    \
-                    agents:\n    - {name: a, type: coordinator, nextOnSuccess: nobody}\n    \
+                    agents:\n    - {name: a, type: reflector, loopBackTo: b, loopCondition: 1 +}\n    \
                     - {name: b, type: reflector, loopBackTo: a, loopCondition: rsult.x}\n  \
                     output: {schema: {type: string}}\n";
     let section = "  document: {glob: '[a'}\n  upstream: {name: nobody}\n  block: {id: b}\n";
@@ -39,7 +39,11 @@ fn each_fault_of_an_object_is_told_at_its_line() {
             chain,
             &[(7, "entries[0]"), (8, "entries[1].when"), (9, "entries[2].failurePolicy"), (10, "entries[3].when")],
         ),
-        ("ToolPipeline", pipeline, &[(6, "declared"), (10, "declared.agents[1].loopCondition"), (11, "output.schema")]),
+        (
+            "ToolPipeline",
+            pipeline,
+            &[(9, "declared.agents[0].loopCondition"), (10, "declared.agents[1].loopCondition"), (11, "output.schema")],
+        ),
         ("SectionBinding", section, &[(5, "document.glob"), (6, "upstream")]),
         (
             "MCPGateway",

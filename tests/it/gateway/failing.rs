@@ -4,13 +4,14 @@ use serde_json::{Value, json};
 
 use super::harness::{Folder, Gateway, run};
 use super::manifests::{chain, plugin, raw_server, yaml};
+use super::parts::ECHO_MODULE;
 
 #[tokio::test]
 async fn status_tells_which_plugins_fail_on_calls_and_nothing_that_they_say() {
     let folder = Folder::with(&yaml(&[
         raw_server("up", &[]),
         plugin("throws", "export default () => { throw new Error('c4nary'); };", &json!({"role": "Guard"})),
-        plugin("works", "export default (text) => ({ text, continue: true });", &json!({})),
+        plugin("works", ECHO_MODULE, &json!({})),
         chain("checks", "Response", "args", &[json!({"name": "works"}), json!({"name": "throws"})]),
     ]));
     let gateway = Gateway::start(&folder);
