@@ -62,10 +62,11 @@ fn find_tests(path: &Path, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     let entries = fs::read_dir(path).with_context(|| format!("cannot read the folder {}", path.display()))?;
     for entry in entries {
         let entry = entry?;
-        let (name, is_link) = (entry.file_name(), entry.file_type()?.is_symlink());
-        let skipped = name == "node_modules" || name.as_encoded_bytes().starts_with(b".");
-        if !skipped && !(is_link && entry.path().is_dir()) {
-            find_tests(&entry.path(), found)?;
+        let (name, path) = (entry.file_name(), entry.path());
+        let is_hidden = name == "node_modules" || name.as_encoded_bytes().starts_with(b".");
+        let is_linked_folder = entry.file_type()?.is_symlink() && path.is_dir();
+        if !is_hidden && !is_linked_folder {
+            find_tests(&path, found)?;
         }
     }
     Ok(())
@@ -92,7 +93,7 @@ mod tests {
             found.sort();
             found.iter().map(|file| file.strip_prefix(&folder).unwrap().display().to_string()).collect::<Vec<_>>()
         };
-        assert_eq!(found(""), ["a.test.ts", "a/b/x.test.mjs"]);
+        assert_eq!(found(""), ["a/b/x.test.mjs", "a.test.ts"]);
         assert_eq!((found("a.test.ts"), found("a.mjs")), (vec!["a.test.ts".to_owned()], vec![]));
         fs::remove_dir_all(folder).unwrap();
     }
