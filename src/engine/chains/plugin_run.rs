@@ -91,15 +91,7 @@ impl PluginRun<'_> {
 
     /// Records the execution.
     pub(in crate::engine) fn record(&self, ended: Ended, fault: Option<Fault>) {
-        let (status, reason, error_message, error_text) = match fault {
-            None => (ExecutionStatus::Success, None, None, None),
-            Some(Fault::Denied(words)) => {
-                (ExecutionStatus::Denied, None, Some(format!("denied the call: {words}")), None)
-            }
-            Some(Fault::Failed(Failure { reason, message, text, .. })) => {
-                (status(reason), Some(reason), Some(message), text)
-            }
-        };
+        let (status, reason, error_message, error_text) = judged(fault);
         let (facts, plugin, (chain, chain_revision)) = (self.facts, self.plugin, self.chain);
         let row = PluginExecution {
             id: uuid::Uuid::now_v7().to_string(),
@@ -151,6 +143,17 @@ impl PluginRun<'_> {
             "Plugin '{}' {message}",
             row.plugin
         );
+    }
+}
+
+/// Returns the status of an execution, the reason, the message and the text of its fault.
+fn judged(fault: Option<Fault>) -> (ExecutionStatus, Option<Reason>, Option<String>, Option<String>) {
+    match fault {
+        None => (ExecutionStatus::Success, None, None, None),
+        Some(Fault::Denied(words)) => (ExecutionStatus::Denied, None, Some(format!("denied the call: {words}")), None),
+        Some(Fault::Failed(Failure { reason, message, text, .. })) => {
+            (status(reason), Some(reason), Some(message), text)
+        }
     }
 }
 

@@ -54,6 +54,7 @@ fn bind_to_other(inputs: &mut Inputs) {
 }
 
 /// A case for each stage that can only end the call, in their order.
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn cases() -> Vec<Case> {
     let in_section = r#"{"hawsepipe.dev/section":{"document":"a.md","headings":[{"text":"Up","level":1}]}}"#;
     vec![
