@@ -7,6 +7,7 @@ use super::parts::{self, ECHO_MODULE};
 
 /// Objects with several faults, none of which follows from another one: all are told, in the order of their lines.
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn each_fault_of_an_object_is_told_at_its_line() {
     let header = |name: &str, key: &str| {
         format!("    - {{name: {name}, valueFrom: {{configMapKeyRef: {{name: texts, key: {key}}}}}}}\n")
