@@ -137,8 +137,8 @@ pub enum NewKind {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Runs `node --test` on all files NAME.test.mjs (or .js, .cjs, .ts, .mts) in DIR and below it,
-except in hidden folders and node_modules. Tests run with your rights and without a sandbox. A test can
+Runs `node --test` on all files NAME.test.mjs (or .js, .cjs, .ts, .mts) in DIR and below it, except
+in hidden folders and node_modules. Tests run with your rights and without a sandbox. A test can
 use `hawsepipe plugin run`: HAWSEPIPE_PROGRAM is the path of this program. Exit code 1 if a test
 fails, or if there is none.
 
