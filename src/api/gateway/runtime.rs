@@ -13,11 +13,9 @@ use crate::api::values::{DNS_LABEL, Size};
 #[x_kube(validation = Rule::new(
     "(has(self.poolSizePerPlugin) ? self.poolSizePerPlugin : 5) < (has(self.maxConcurrentExecutions) ? \
      self.maxConcurrentExecutions : 10)"
-).message(Message::Expression(
-    "'plugins.poolSizePerPlugin (' + string(has(self.poolSizePerPlugin) ? self.poolSizePerPlugin : 5) + ') must be less \
-     than maxConcurrentExecutions (' + string(has(self.maxConcurrentExecutions) ? self.maxConcurrentExecutions : 10) + \
-     '): lower the first, or raise the second'".into()
-)))]
+).message(
+    "plugins.poolSizePerPlugin (default 5) must be less than maxConcurrentExecutions (default 10): set both"
+))]
 #[x_kube(validation = Rule::new(
     "!has(self.pluginDirFrom) || !has(self.pluginDir) || (self.pluginDir.matches('^(/[^/:]+)+$') && \
      !self.pluginDir.matches('/[.][.]?(/|$)') && \

@@ -107,7 +107,7 @@ fn what_cannot_be_loaded_gives_way_to_the_form_before_it_until_it_is_edited() {
     assert!(!edited.hears(false), "it is known");
     assert_eq!(edited.to("two"), "one");
     let [(Reason::NotLoaded, message)] = edited.told()[..] else { panic!("{:?}", edited.told()) };
-    assert!(message.starts_with("it throws. Not loaded; revision "), "{message}");
+    assert!(message.starts_with("it throws. Not loaded; the code accepted before (revision "), "{message}");
     // Pods no longer report the failure, but it is not forgotten.
     assert_eq!((edited.hears(true), edited.to("two")), (false, "one".into()));
     assert_eq!((edited.to("three"), edited.told().len(), edited.hears(false)), ("three".into(), 0, true));

@@ -14,11 +14,15 @@ fn pools_of_a_gateway_that_can_never_run_are_refused() {
         ("maxConcurrentExecutions: 101", "maxConcurrentExecutions", "must be from 1 to 100; it is 101"),
         ("poolSizePerPlugin: 21, maxConcurrentExecutions: 50", "poolSizePerPlugin", "must be from 0 to 20; it is 21"),
         ("poolSizePerPlugin: -1", "poolSizePerPlugin", "must be from 0 to 20; it is -1"),
-        ("poolSizePerPlugin: 12", "", "poolSizePerPlugin (12) must be less than maxConcurrentExecutions (10): lower"),
+        (
+            "poolSizePerPlugin: 12",
+            "",
+            "poolSizePerPlugin (default 5) must be less than maxConcurrentExecutions (default 10)",
+        ),
         (
             "maxConcurrentExecutions: 3",
             "",
-            "poolSizePerPlugin (5) must be less than maxConcurrentExecutions (3): lower",
+            "poolSizePerPlugin (default 5) must be less than maxConcurrentExecutions (default 10)",
         ),
         ("defaultTimeoutMs: 0", "defaultTimeoutMs", "must be from 100 to 600000; it is 0"),
     ] {

@@ -43,7 +43,13 @@ fn each_fault_of_an_object_is_told_at_its_line() {
         (
             "ToolPipeline",
             pipeline,
-            &[(9, "declared.agents[0].loopCondition"), (10, "declared.agents[1].loopCondition"), (11, "output.schema")],
+            &[
+                (9, "declared.agents[0].modelTier"),
+                (9, "declared.agents[0].loopCondition"),
+                (10, "declared.agents[1].modelTier"),
+                (10, "declared.agents[1].loopCondition"),
+                (11, "output.schema"),
+            ],
         ),
         ("SectionBinding", section, &[(5, "document.glob"), (6, "upstream")]),
         (
