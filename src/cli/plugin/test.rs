@@ -12,7 +12,7 @@ use crate::domain::code_file::is_code;
 use crate::node::{Inspector, Launcher, find_node};
 use crate::source::{Directory, DirectorySettings};
 
-/// Tells a test the path of this program.
+/// The environment variable with the path of this program, for tests.
 const PROGRAM: &str = "HAWSEPIPE_PROGRAM";
 
 /// Runs the tests of a folder with the Node.js of its gateway. Exit code 1 if a test fails.

@@ -150,7 +150,7 @@ fn accept(inputs: &Inputs, upstream: &UpstreamInput, problems: &mut Vec<Problem>
     let found = referred.map(|url| ("spec.serverRef", url)).or(managed.map(|url| ("spec.managed", url)));
     match found {
         Some((_, Ok(url))) => plan.transport = TransportPlan::at(url),
-        // What is too large gets no server, and neither does what has another fault.
+        // An upstream that is too large or has another fault gets no server.
         Some((field, Err((reason, message)))) if faults.0.is_empty() => {
             bounds::check(inputs, &object, &plan)?;
             faults.0.push((*reason, field.to_owned(), message.clone()));

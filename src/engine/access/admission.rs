@@ -146,7 +146,7 @@ impl Engine {
 
     /// Accepts a call and counts it against the limits of the process and the caller, or returns why the call is
     /// refused.
-    /// `depth` is how many calls enclose the request; `is_call` tells whether it counts against the number of calls that a session
+    /// `depth` is how many calls enclose the request. If `is_call`, it counts against the number of calls that a session
     /// makes in all.
     pub(crate) fn admit_of(
         &self,

@@ -15,7 +15,7 @@ use crate::domain::upstream::{Answer, InputRound};
 /// The maximum number of questions in one result.
 pub(in crate::engine) const MAX_QUESTIONS: usize = 8;
 
-/// What a result asks the client.
+/// The questions of a result that asks for input, and the state that its server keeps in it.
 pub(in crate::engine) struct InputQuestions {
     pub(in crate::engine) questions: Vec<(String, Question)>,
     pub(in crate::engine) state: Option<Box<RawValue>>,

@@ -46,16 +46,16 @@ impl Engine {
     }
 
     /// Returns the end of a call of whose result it is not clear what the server wants: it may ask the client for input that
-    /// chains must see. A key that stands twice is told elsewhere where a Guard is on the call.
+    /// chains must see. If a Guard is on the call, a later stage reports a key that stands twice.
     fn unclear(&self, call: &Routed<'_>, answer: &Unchecked) -> Option<CallEnd> {
         let facts = answer.facts();
-        let is_told = || {
+        let is_reported = || {
             let Answer::Result(result) = answer.unseen() else { return false };
             call.item.is_guarded() && doubled_key(result.get()).is_some()
         };
         let why = if facts.mistyped && answer.era() == Era::Modern {
             "the resultType of its result is not a string"
-        } else if facts.unclear && call.item.watches_questions() && !is_told() {
+        } else if facts.unclear && call.item.watches_questions() && !is_reported() {
             "its result has a member twice, or one whose name cannot be decoded"
         } else {
             return None;

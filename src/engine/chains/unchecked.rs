@@ -74,3 +74,25 @@ impl Unchecked {
 
 /// A client whose questions pass the chains over them. Only such a one is given to servers.
 pub(in crate::engine) trait GuardedClient: ToClient {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(result: &str) -> Unchecked {
+        Unchecked::of_gateway(Era::Modern, RawValue::from_string(result.to_owned()).unwrap())
+    }
+
+    #[test]
+    fn an_answer_about_an_item_that_something_checks_is_not_given() {
+        assert!(answer("{}").unless_checked(true).is_none());
+        assert!(answer("{}").unless_checked(false).is_some());
+    }
+
+    #[test]
+    fn facts_follow_the_text_until_its_question_is_none() {
+        let asks = answer(r#"{"resultType":"input_required"}"#);
+        assert!(asks.facts().asks_back && !asks.not_asking_back().facts().asks_back);
+        assert_eq!(answer("{}").size(), 2);
+    }
+}

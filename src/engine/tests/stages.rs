@@ -22,7 +22,7 @@ const MAX_FUTURE: usize = 5 << 10;
 /// A call that one stage refuses.
 struct Case {
     stage: &'static str,
-    /// What the stage refuses, in the configuration or in the plan.
+    /// The configuration and the plan that the stage refuses.
     inputs: fn(&mut Inputs),
     plan: fn(&mut Plan),
     arguments: &'static str,

@@ -57,7 +57,7 @@ fn pools_of_a_plugin_that_can_never_run_are_refused() {
         assert!(found.len() == 1 && found[0].contains(field) && found[0].contains(why), "{settings}: {found:#?}");
     }
     assert_eq!(
-        errors("Plugin", "source: {inline: x}, pool: {size: 0, concurrency: 1}, limits: {memory: 1Mi}"),
+        errors("Plugin", "source: {inline: x}, pool: {size: 0, concurrency: 1}, limits: {memory: 64Mi}"),
         [""; 0]
     );
 }
