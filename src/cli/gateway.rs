@@ -164,8 +164,8 @@ impl Following<'_> {
                     let only_names = extras.restrictions == received.extras.restrictions;
                     received.extras = extras;
                     if only_names {
-                        engine.set_published_names(received.extras.seen_names.clone());
-                        engine.set_pending(snapshots.pending());
+                        engine.in_force.set_published_names(received.extras.seen_names.clone());
+                        engine.views.set_pending(snapshots.pending());
                         snapshots.keep(received).await;
                         continue;
                     }
@@ -181,7 +181,7 @@ impl Following<'_> {
         loop {
             match self.snapshots.next().await {
                 News::Plan(received) => return *received,
-                News::Pending(pending) => self.engine.set_pending(pending),
+                News::Pending(pending) => self.engine.views.set_pending(pending),
                 // The plan arrives together with its extras, so nothing is lost here.
                 News::Extras(_) => {}
             }
@@ -195,7 +195,7 @@ impl Following<'_> {
             plan.gateway.runtime.node_executable.clone_from(node);
         }
         self.secrets.follow(&plan).await;
-        let running = Arc::clone(self.engine.snapshot().plan());
+        let running = Arc::clone(self.engine.in_force.snapshot().plan());
         let mut completed = self.code.complete(plan, &running).await;
         let mut folders = completed.folders;
         self.secrets.folders().into_iter().for_each(|folder| folders.add_all(folder));
@@ -204,17 +204,17 @@ impl Following<'_> {
         completed.problems.extend(self.history.follow(&mut completed.plan.gateway, &running, &self.secrets));
         // The names are set before the plan is applied: otherwise, a name could move from one upstream's tool to
         // another upstream's tool.
-        self.engine.set_published_names(received.extras.seen_names.clone());
-        self.engine.apply(completed.plan, completed.problems, &self.secrets).await;
+        self.engine.in_force.set_published_names(received.extras.seen_names.clone());
+        self.engine.applier.apply(completed.plan, completed.problems, &self.secrets).await;
         self.history.applied();
-        self.engine.set_pending(self.snapshots.pending());
+        self.engine.views.set_pending(self.snapshots.pending());
         self.report();
         self.snapshots.keep(received).await;
     }
 
     /// Logs the Problems of the plan if they changed, and schedules a retry if one of them can be temporary.
     fn report(&mut self) {
-        let snapshot = self.engine.snapshot();
+        let snapshot = self.engine.in_force.snapshot();
         self.again.after(snapshot.problems().iter());
         if snapshot.problems() == self.reported {
             return;

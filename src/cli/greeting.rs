@@ -11,8 +11,8 @@ pub async fn greet(engine: Gateway, url: String) {
     if !std::io::stderr().is_terminal() {
         return;
     }
-    let tools = engine.tools().await.iter().filter(|tool| tool.name.is_some()).count();
-    let status = engine.status();
+    let tools = engine.views.tools().await.iter().filter(|tool| tool.name.is_some()).count();
+    let status = engine.views.status();
     say(&greeting(&url, status.upstreams.len(), tools, status.chains.len()));
 }
 

@@ -81,7 +81,7 @@ struct McpBounds(Arc<Engine>);
 
 impl ConnectionBounds for McpBounds {
     fn most(&self) -> usize {
-        usize::try_from(self.0.snapshot().plan().gateway.limits.max_connections).unwrap_or(usize::MAX)
+        usize::try_from(self.0.in_force.snapshot().plan().gateway.limits.max_connections).unwrap_or(usize::MAX)
     }
 
     fn is_full(&self) {
@@ -262,7 +262,7 @@ impl Listeners {
 
     /// Follows the plan in force, and says what came of it.
     async fn follow_current(&mut self) {
-        let snapshot = self.engine.snapshot();
+        let snapshot = self.engine.in_force.snapshot();
         let plan = snapshot.plan();
         let mut problems = self.certificates.follow(&plan.gateway, snapshot.certificates());
         let unbound = self.follow(&plan.gateway).await;

@@ -234,9 +234,9 @@ fn report(problems: &[Located]) {
 async fn put_in_force(gateway: &RunningGateway, watch: &mut FolderWatch, mut compiled: CompiledManifests) {
     watch.set(compiled.folders);
     gateway.telemetry.follow(&compiled.plan.gateway);
-    let running = Arc::clone(gateway.engine.snapshot().plan());
+    let running = Arc::clone(gateway.engine.in_force.snapshot().plan());
     compiled.problems.extend(gateway.history.follow(&mut compiled.plan.gateway, &running, &compiled.secrets));
-    gateway.engine.apply(compiled.plan, compiled.problems, &compiled.secrets).await;
+    gateway.engine.applier.apply(compiled.plan, compiled.problems, &compiled.secrets).await;
     gateway.history.applied();
 }
 
@@ -258,7 +258,7 @@ async fn follow(
             () = gateway.history.reached() => {}
         }
         let reading = engine.readings().begin();
-        let running = Arc::clone(engine.snapshot().plan());
+        let running = Arc::clone(engine.in_force.snapshot().plan());
         match directory.read(Some(&running)).await {
             Ok(compiled) => {
                 if compiled.located != reported {

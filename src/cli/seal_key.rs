@@ -60,7 +60,7 @@ fn warn(file: &Path, why: &str) {
 }
 
 fn share(engine: &Gateway, text: &SecretText) -> Result<(), String> {
-    engine.sessions().share(SealKeys::parse(text)?);
+    engine.gate.sessions().share(SealKeys::parse(text)?);
     Ok(())
 }
 

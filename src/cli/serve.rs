@@ -67,7 +67,7 @@ impl HttpServers {
     /// # Errors
     /// If a port is in use, or a certificate cannot be used.
     pub async fn open(&mut self, bind: Bind, gateway: &GatewayPlan, secrets: &impl Secrets) -> anyhow::Result<()> {
-        let plans = self.engine.plans();
+        let plans = self.engine.in_force.plans();
         let mut listeners = Listeners::new(&self.engine, bind, self.stop.clone());
         listeners.begin(gateway, &listener_certificates(gateway, secrets)).await?;
         self.url = listeners.first_url().map(str::to_owned);
@@ -126,11 +126,11 @@ impl HttpServers {
             // The connections are awaited first, because another call can arrive over an open connection.
             let mut ended = pin!(async {
                 closed(mcp).await;
-                engine.calls_ended().await;
+                engine.gate.calls_ended().await;
             });
             if tokio::time::timeout_at(deadline, &mut ended).await.is_err() {
                 tracing::warn!("the calls that are still in flight are ended: see --drain-seconds");
-                engine.end_calls();
+                engine.gate.end_calls();
                 let _ = tokio::time::timeout(LAST_ANSWERS, ended).await;
             }
         }
@@ -155,10 +155,10 @@ pub async fn drain(
     is_balanced: bool,
 ) -> Option<Instant> {
     let deadline = Instant::now() + grace;
-    engine.drain();
+    engine.gate.drain();
     tracing::info!("ending: calls in flight have {grace:?}; a second signal ends at once");
-    let is_idle = !is_balanced && !engine.may_have_clients();
-    if signal == EndSignal::Interrupt || is_idle || engine.snapshot().plan().revision.is_empty() {
+    let is_idle = !is_balanced && !engine.gate.may_have_clients();
+    if signal == EndSignal::Interrupt || is_idle || engine.in_force.snapshot().plan().revision.is_empty() {
         return Some(deadline);
     }
     tokio::select! {

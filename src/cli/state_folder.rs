@@ -88,9 +88,9 @@ pub async fn launcher(state: &StateFolder) -> ServerLauncher {
 /// Gives the stored names of tools to the engine, and from now on stores the names whenever the engine has new ones.
 pub fn keep_seen_names(engine: &Gateway, state: &Arc<StateFolder>) {
     if let Some(seen) = state.read::<SeenNames>(SEEN_NAMES) {
-        engine.merge_seen_names(&seen);
+        engine.in_force.merge_seen_names(&seen);
     }
-    let (mut names, state) = (engine.seen_names(), Arc::clone(state));
+    let (mut names, state) = (engine.in_force.seen_names(), Arc::clone(state));
     tokio::spawn(async move {
         while names.changed().await.is_ok() {
             let (seen, state) = (Arc::clone(&names.borrow_and_update()), Arc::clone(&state));
@@ -104,12 +104,12 @@ pub fn keep_seen_names(engine: &Gateway, state: &Arc<StateFolder>) {
 /// newest form of a plugin cannot be loaded, the plugin's last loaded form runs, even after a restart.
 pub fn keep_loaded_plugins(engine: &Gateway, state: &Arc<StateFolder>) {
     if let Some(kept) = state.read::<Vec<KeptForm>>(LOADED_PLUGINS) {
-        engine.restore_forms(kept);
+        engine.applier.restore_forms(kept);
     }
-    let (mut changes, engine, state) = (engine.forms_changed(), Arc::downgrade(engine), Arc::clone(state));
+    let (mut changes, engine, state) = (engine.applier.forms_changed(), Arc::downgrade(engine), Arc::clone(state));
     tokio::spawn(async move {
         while changes.changed().await.is_ok() {
-            let Some(kept) = engine.upgrade().map(|engine| engine.kept_forms()) else { return };
+            let Some(kept) = engine.upgrade().map(|engine| engine.applier.kept_forms()) else { return };
             let state = Arc::clone(&state);
             let _ = tokio::task::spawn_blocking(move || state.write(LOADED_PLUGINS, &kept)).await;
             tokio::time::sleep(PAUSE).await;
@@ -125,11 +125,13 @@ pub fn last_plan(state: &StateFolder) -> Option<Plan> {
 /// From now on stores each plan that comes into force. Objects that are invalid at the next start keep the forms that they have in
 /// it.
 pub fn keep_plans(engine: &Gateway, state: &Arc<StateFolder>) {
-    let (mut plans, engine, state) = (engine.plans(), Arc::downgrade(engine), Arc::clone(state));
+    let (mut plans, engine, state) = (engine.in_force.plans(), Arc::downgrade(engine), Arc::clone(state));
     tokio::spawn(async move {
         let mut stored = String::new();
         while plans.changed().await.is_ok() {
-            let Some(plan) = engine.upgrade().map(|engine| Arc::clone(engine.snapshot().plan())) else { return };
+            let Some(plan) = engine.upgrade().map(|engine| Arc::clone(engine.in_force.snapshot().plan())) else {
+                return;
+            };
             if plan.revision != stored {
                 stored.clone_from(&plan.revision);
                 let state = Arc::clone(&state);
@@ -142,7 +144,7 @@ pub fn keep_plans(engine: &Gateway, state: &Arc<StateFolder>) {
 
 /// Stores the plan in force one last time, when the gateway ends.
 pub fn write_plan(engine: &Gateway, state: &StateFolder) {
-    let snapshot = engine.snapshot();
+    let snapshot = engine.in_force.snapshot();
     if !snapshot.plan().revision.is_empty() {
         state.write(LAST_PLAN, &**snapshot.plan());
     }
@@ -150,12 +152,12 @@ pub fn write_plan(engine: &Gateway, state: &StateFolder) {
 
 /// Stores the loaded forms of plugins one last time, when the gateway ends.
 pub fn write_loaded_plugins(engine: &Gateway, state: &StateFolder) {
-    state.write(LOADED_PLUGINS, &engine.kept_forms());
+    state.write(LOADED_PLUGINS, &engine.applier.kept_forms());
 }
 
 /// Stores the names of tools one last time, when the gateway ends.
 pub fn write_seen_names(engine: &Gateway, state: &StateFolder) {
-    state.write(SEEN_NAMES, &**engine.seen_names().borrow());
+    state.write(SEEN_NAMES, &**engine.in_force.seen_names().borrow());
 }
 
 #[cfg(test)]

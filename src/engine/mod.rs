@@ -3,51 +3,55 @@
 //!
 //! A call uses one [`Snapshot`] from its start to its end. The only exception is a call that has to wait for its
 //! upstream, its Guards or the check of its arguments before anything is sent: it continues with the newest snapshot. After each
-//! later wait, the call is checked against the newest one (`chains/recheck.rs`). [`state`] holds what outlives a snapshot: tool
-//! lists, health, sessions, calls in flight.
+//! later wait, the call is checked against the newest one (`chains/recheck.rs`).
 
 pub mod access;
-mod announced;
+pub mod apply;
+mod assemble;
+pub mod audit_trail;
 pub mod calls;
+pub mod catalogue;
 pub mod chains;
-mod completion;
-pub mod endpoints;
 pub mod exchange;
-pub mod executions;
+pub mod in_flight;
 pub mod invocations;
-mod list;
+pub mod lists;
 mod notices;
 pub mod pipelines;
 pub mod plan;
-mod readiness;
-pub mod readings;
 mod request;
-mod request_beside;
-mod servers;
-mod shutdown;
-pub mod state;
-mod upstreams;
+pub mod servers;
 pub mod views;
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-
-use arc_swap::ArcSwap;
-use tokio::sync::{Notify, watch};
-use tokio::task::AbortHandle;
+use std::sync::Arc;
 
 pub use access::seal::SealKeys;
+pub use calls::completion::CompletionRequest;
+pub use calls::subscribing::SubscribeRequest;
 pub(crate) use chains::outcome::dropped;
-pub use completion::CompletionRequest;
-pub use list::ListPage;
-pub use notices::{ListChanges, MAX_OF_CLIENT, Mailbox, Notice, SubscribeRequest, Subscription};
+pub use lists::pages::ListPage;
+pub use notices::{ListChanges, MAX_OF_CLIENT, Mailbox, Notice, Subscription};
 pub use plan::snapshot::Snapshot;
-pub use readiness::NotReady;
 pub use request::{CallRequest, Caller, CheckMirrored, Endpoint, Reply, TaskUse, Within};
+pub use views::NotReady;
+
+use access::gate::Gate;
+use apply::Applier;
+use audit_trail::AuditTrail;
+use calls::Calls;
+use catalogue::Catalogues;
+use catalogue::probes::Probes;
+use chains::Chains;
+use chains::ready::PluginLoads;
+use invocations::Invocations;
+use lists::Lists;
+use pipelines::Pipelines;
+use plan::in_force::InForce;
+use servers::Servers;
+use views::Views;
 
 use crate::domain::budget::ByteBudget;
-use crate::domain::kept_form::KeptForm;
 use crate::domain::ports::{Audit, Authenticate, CallUpstream, Clock, CompleteModel, History, Records, RunPlugin};
-use crate::domain::seen::SeenNames;
 use crate::telemetry::metrics::Metrics;
 
 /// The adapters that an engine uses.
@@ -73,76 +77,40 @@ pub struct Ports {
 /// The core of one gateway process.
 pub struct Engine {
     plugins: Arc<dyn RunPlugin>,
-    servers: Arc<servers::Servers>,
-    models: Arc<dyn CompleteModel>,
-    records: Arc<dyn Records>,
+    servers: Arc<Servers>,
     history: Arc<dyn History>,
-    audit: Option<Arc<dyn Audit>>,
     credentials: Arc<dyn Authenticate>,
     clock: Arc<dyn Clock>,
-    metrics: Metrics,
+    metrics: Arc<Metrics>,
     budget: Arc<ByteBudget>,
-    snapshot: ArcSwap<Snapshot>,
-    /// Held while the next snapshot is built from the current one and replaces it.
-    publishing: Mutex<()>,
-    /// Held while a plan is applied.
-    applying: tokio::sync::Mutex<()>,
-    /// The plans that calls may still be running on.
-    held: Mutex<Vec<Weak<plan::link::Linked>>>,
-    /// The most recently loaded form of each plugin.
-    forms: Mutex<plan::plugin_revisions::PluginRevisions>,
-    /// Counts the changes of `forms`.
-    forms_changed: watch::Sender<u64>,
-    /// The task that puts new forms of plugins in force once they are loaded.
-    following: Mutex<Option<AbortHandle>>,
-    /// Notified whenever a snapshot is published.
-    published: Notify,
-    /// Notified whenever one of the lists changes.
-    lists: watch::Sender<()>,
-    /// Notified whenever the first attempt to reach an upstream has ended.
-    tried: watch::Sender<()>,
-    /// Notified whenever a plan, or other forms of its plugins, come into force.
-    plans: watch::Sender<()>,
-    state: state::EngineState,
-    probes: upstreams::probes::Probes,
+    probes: Arc<Probes>,
+    /// What is known of upstreams.
+    pub catalogues: Arc<Catalogues>,
+    /// The snapshot that calls run on.
+    pub in_force: Arc<InForce>,
+    /// Limits, switches and sessions.
+    pub gate: Arc<Gate>,
+    /// Rows of the audit trail.
+    pub audit: Arc<AuditTrail>,
+    /// Chains over calls.
+    pub chains: Arc<Chains>,
+    /// Which plugins are loaded.
+    pub loads: PluginLoads,
+    /// Runs of pipelines.
+    pub pipelines: Arc<Pipelines>,
+    /// Lists of upstreams.
+    pub lists: Arc<Lists>,
+    /// Calls.
+    pub calls: Arc<Calls>,
+    /// Invocations of the admin API.
+    pub invocations: Arc<Invocations>,
+    /// Puts plans in force.
+    pub applier: Arc<Applier>,
+    /// What the admin API shows.
+    pub views: Arc<Views>,
 }
 
 impl Engine {
-    /// Creates an engine without a plan. Every call is refused until the first plan is applied.
-    pub fn new(ports: Ports, metrics: Metrics, budget: Arc<ByteBudget>) -> Arc<Self> {
-        let Ports { plugins, upstreams, models, records, history, audit, credentials, clock } = ports;
-        Arc::new(Self {
-            plugins,
-            servers: Arc::new(servers::Servers::new(upstreams)),
-            models,
-            records,
-            history,
-            audit,
-            credentials,
-            clock,
-            metrics,
-            budget,
-            snapshot: ArcSwap::from_pointee(Snapshot::empty()),
-            publishing: Mutex::new(()),
-            applying: tokio::sync::Mutex::new(()),
-            held: Mutex::default(),
-            forms: Mutex::default(),
-            forms_changed: watch::Sender::new(0),
-            following: Mutex::default(),
-            published: Notify::new(),
-            lists: watch::Sender::new(()),
-            tried: watch::Sender::new(()),
-            plans: watch::Sender::new(()),
-            state: state::EngineState::default(),
-            probes: upstreams::probes::Probes::default(),
-        })
-    }
-
-    /// The snapshot that new calls run on.
-    pub fn snapshot(&self) -> Arc<Snapshot> {
-        self.snapshot.load_full()
-    }
-
     /// The metrics of this process.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
@@ -164,86 +132,52 @@ impl Engine {
     }
 
     /// What is known of the MCP endpoints of this process.
-    pub fn endpoints(&self) -> &endpoints::Endpoints {
-        &self.state.endpoints
-    }
-
-    /// The sessions of clients of the legacy era.
-    pub fn sessions(&self) -> &access::sessions::SessionTable {
-        &self.state.sessions
+    pub fn endpoints(&self) -> &views::endpoints::Endpoints {
+        &self.views.endpoints
     }
 
     /// Ends sessions that were idle for longer than the plan allows, or that were never initialized in time.
     pub fn expire_sessions(&self) {
-        let idle_ms = u64::from(self.snapshot().plan().gateway.session_idle_seconds) * 1000;
-        for gone in self.state.sessions.sweep(self.clock.unix_millis(), idle_ms) {
+        let idle_ms = u64::from(self.in_force.snapshot().plan().gateway.session_idle_seconds) * 1000;
+        for gone in self.gate.sessions.sweep(self.clock.unix_millis(), idle_ms) {
             self.servers.forget_client(&gone, false);
         }
-        self.metrics.sessions(self.state.sessions.count());
+        self.metrics.sessions(self.gate.sessions.count());
     }
 
     /// Ends a session at the request of its client.
     pub fn end_session(&self, id: &str) {
-        self.state.sessions.delete(id);
+        self.gate.sessions.delete(id);
         self.servers.forget_client(id, true);
-        self.metrics.sessions(self.state.sessions.count());
+        self.metrics.sessions(self.gate.sessions.count());
     }
 
     /// The requests to read the manifests again.
-    pub fn readings(&self) -> &readings::Readings {
-        &self.state.readings
-    }
-
-    /// A receiver that is notified whenever one of the lists changes. It carries no value.
-    pub fn lists(&self) -> watch::Receiver<()> {
-        self.lists.subscribe()
-    }
-
-    /// The most recently loaded form of each plugin in the plan.
-    pub fn kept_forms(&self) -> Vec<KeptForm> {
-        self.forms.lock().unwrap_or_else(PoisonError::into_inner).to_kept()
-    }
-
-    /// A receiver that is notified whenever [`Engine::kept_forms`] changes.
-    pub fn forms_changed(&self) -> watch::Receiver<u64> {
-        self.forms_changed.subscribe()
-    }
-
-    /// Restores the forms that an earlier process had loaded. Call this before the first plan is applied.
-    pub fn restore_forms(&self, kept: Vec<KeptForm>) {
-        self.forms.lock().unwrap_or_else(PoisonError::into_inner).restore(kept);
-    }
-
-    /// A receiver of the names of all tools that upstreams have ever listed. The caller must store them so that they
-    /// outlive the process; see [`Self::merge_seen_names`].
-    pub fn seen_names(&self) -> watch::Receiver<Arc<SeenNames>> {
-        self.state.seen.subscribe()
-    }
-
-    /// Adds tool names that this gateway saw before a restart, or that another of its processes saw. Call this before
-    /// the first plan is applied if possible: a name that is added later can move from one upstream's tool to
-    /// another's.
-    pub fn merge_seen_names(&self, names: &SeenNames) {
-        if self.state.see(|seen| seen.merge(names)) {
-            self.relist();
-        }
-    }
-
-    /// Adds the tool names that every process of this gateway receives at its start. From then on, [`Self::report`]
-    /// lists other tool names that were seen, if tools keep their own names.
-    pub fn set_published_names(&self, names: SeenNames) {
-        self.merge_seen_names(&names);
-        self.state.published.store(Some(Arc::new(names)));
-    }
-
-    /// A receiver that is notified whenever a plan, or other forms of its plugins, come into force.
-    pub fn plans(&self) -> watch::Receiver<()> {
-        self.plans.subscribe()
+    pub fn readings(&self) -> &views::readings::Readings {
+        &self.views.readings
     }
 
     /// The current time in Unix milliseconds.
     pub fn now(&self) -> u64 {
         self.clock.unix_millis()
+    }
+
+    /// Ends every worker and connection. Running calls should have ended before.
+    pub async fn shutdown(&self) {
+        self.end();
+        tokio::join!(self.plugins.shutdown(), self.servers.shutdown());
+    }
+
+    /// Like [`Self::shutdown`], but kills the child processes of upstreams instead of letting them exit.
+    pub async fn abort(&self) {
+        self.end();
+        tokio::join!(self.plugins.shutdown(), self.servers.abort());
+    }
+
+    fn end(&self) {
+        self.gate.drain();
+        self.gate.end_calls();
+        self.probes.stop();
     }
 }
 

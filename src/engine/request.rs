@@ -1,5 +1,6 @@
 //! A request by a client or a plugin, and the reply to it. All use cases share these types.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -121,7 +122,7 @@ pub struct CallRequest<'a> {
     pub log_level: Option<LogLevel>,
     /// The channel to the client while the call runs.
     pub client: &'a dyn ToClient,
-    /// Reserves memory for the answer until the caller of [`Engine::call`](super::Engine::call) has processed it.
+    /// Reserves memory for the answer until the caller of `Calls::call` has processed it.
     pub reservation: &'a Reservation,
     /// Compares arguments with the headers in which clients of the modern era repeat them; `None` for other calls.
     pub check_mirrored: Option<&'a CheckMirrored<'a>>,
@@ -195,6 +196,12 @@ impl CallRequest<'_> {
     pub(super) fn depth(&self) -> u32 {
         self.within.map_or(0, |within| within.depth)
     }
+}
+
+/// Makes calls on behalf of plugins and pipelines. They pass the same stages as calls of clients.
+pub(in crate::engine) trait InnerCalls: Send + Sync {
+    /// Runs a call and returns the reply.
+    fn call<'a>(self: Arc<Self>, request: CallRequest<'a>) -> Pin<Box<dyn Future<Output = Reply> + Send + 'a>>;
 }
 
 /// The reply to a call.

@@ -181,7 +181,7 @@ async fn plugins(
     State(engine): AdminState,
     AdminQuery(wanted): AdminQuery<ListQuery>,
 ) -> PageResult<impl Serialize + JsonSchema> {
-    page(engine.plugins(), (wanted.limit, wanted.cursor), |plugin| &plugin.plugin)
+    page(engine.views.plugins(), (wanted.limit, wanted.cursor), |plugin| &plugin.plugin)
 }
 
 async fn workers(
@@ -195,7 +195,7 @@ async fn workers(
         #[serde(flatten)]
         worker: crate::domain::ports::WorkerInfo,
     }
-    let mut workers = engine.workers();
+    let mut workers = engine.views.workers();
     workers.retain(|worker| wanted.plugin.as_deref().is_none_or(|name| is_named(&worker.plugin, name)));
     let workers = workers.into_iter().map(|worker| WorkerRow { key: worker.pid.to_string(), worker });
     page(workers.collect(), (wanted.limit, wanted.cursor), |worker| &worker.key)
@@ -205,14 +205,14 @@ async fn chains(
     State(engine): AdminState,
     AdminQuery(wanted): AdminQuery<ListQuery>,
 ) -> PageResult<impl Serialize + JsonSchema> {
-    page(engine.chains(), (wanted.limit, wanted.cursor), |chain| &chain.chain)
+    page(engine.views.chains(), (wanted.limit, wanted.cursor), |chain| &chain.chain)
 }
 
 async fn upstreams(
     State(engine): AdminState,
     AdminQuery(wanted): AdminQuery<ListQuery>,
 ) -> PageResult<impl Serialize + JsonSchema> {
-    page(engine.upstreams(), (wanted.limit, wanted.cursor), |upstream| &upstream.name)
+    page(engine.views.upstreams(), (wanted.limit, wanted.cursor), |upstream| &upstream.name)
 }
 
 async fn tools(
@@ -220,9 +220,9 @@ async fn tools(
     AdminQuery(wanted): AdminQuery<ToolsQuery>,
 ) -> Result<Json<Tools>, AdminError> {
     if let Some(section) = &wanted.section {
-        return Ok(Json(Tools::AtPlace(engine.tool_context(&place(section)?).await)));
+        return Ok(Json(Tools::AtPlace(engine.views.tool_context(&place(section)?).await)));
     }
-    let mut tools = engine.tools().await;
+    let mut tools = engine.views.tools().await;
     tools.retain(|tool| wanted.upstream.as_ref().is_none_or(|upstream| *upstream == tool.upstream));
     let tools =
         tools.into_iter().map(|tool| ToolRow { key: format!("{}/{}", tool.upstream, tool.upstream_name), tool });
@@ -261,7 +261,7 @@ async fn pins(
         #[serde(flatten)]
         pin: crate::engine::views::objects::PinView,
     }
-    let mut pins = engine.pins().await;
+    let mut pins = engine.views.pins().await;
     pins.retain(|pin| wanted.upstream.as_ref().is_none_or(|upstream| *upstream == pin.upstream));
     let pins = pins.into_iter().map(|pin| PinRow { key: format!("{}/{}", pin.upstream, pin.name), pin });
     page(pins.collect(), (wanted.limit, wanted.cursor), |pin| &pin.key)
@@ -271,35 +271,35 @@ async fn sessions(
     State(engine): AdminState,
     AdminQuery(wanted): AdminQuery<ListQuery>,
 ) -> PageResult<impl Serialize + JsonSchema> {
-    page(engine.tracked_sessions(), (wanted.limit, wanted.cursor), |session| &session.id)
+    page(engine.views.tracked_sessions(), (wanted.limit, wanted.cursor), |session| &session.id)
 }
 
 async fn refusals(
     State(engine): AdminState,
     AdminQuery(wanted): AdminQuery<ListQuery>,
 ) -> PageResult<impl Serialize + JsonSchema> {
-    page(engine.refusals().list(), (wanted.limit, wanted.cursor), |refusal| &refusal.id)
+    page(engine.gate.refusals().list(), (wanted.limit, wanted.cursor), |refusal| &refusal.id)
 }
 
 async fn recent_invocations(
     State(engine): AdminState,
     AdminQuery(wanted): AdminQuery<ListQuery>,
 ) -> PageResult<impl Serialize + JsonSchema> {
-    page(engine.invocations().views(), (wanted.limit, wanted.cursor), |invocation| &invocation.id)
+    page(engine.invocations.invocations().views(), (wanted.limit, wanted.cursor), |invocation| &invocation.id)
 }
 
 async fn pipelines(
     State(engine): AdminState,
     AdminQuery(wanted): AdminQuery<ListQuery>,
 ) -> PageResult<impl Serialize + JsonSchema> {
-    page(engine.pipelines(None).await, (wanted.limit, wanted.cursor), |pipeline| &pipeline.pipeline)
+    page(engine.views.pipelines(None).await, (wanted.limit, wanted.cursor), |pipeline| &pipeline.pipeline)
 }
 
 async fn recent_runs(
     State(engine): AdminState,
     AdminQuery(wanted): AdminQuery<RunsQuery>,
 ) -> PageResult<impl Serialize + JsonSchema> {
-    let mut runs = engine.runs().list();
+    let mut runs = engine.pipelines.runs().list();
     let is_wanted = |wanted: &Option<String>, word: &str| wanted.as_ref().is_none_or(|wanted| wanted == word);
     runs.retain(|run| {
         wanted.pipeline.as_deref().is_none_or(|name| is_named(&run.pipeline, name))
@@ -310,14 +310,14 @@ async fn recent_runs(
 }
 
 async fn plan(State(engine): AdminState) -> Json<PlanView> {
-    Json(engine.plan())
+    Json(engine.views.plan())
 }
 
 async fn report(State(engine): AdminState, headers: HeaderMap) -> Tagged<Report> {
     // An issuer that was not read before is in a later report.
     let reading = Arc::clone(&engine);
-    tokio::spawn(async move { reading.read_issuers().await });
-    Tagged::new(&engine.report(), &headers)
+    tokio::spawn(async move { reading.views.read_issuers().await });
+    Tagged::new(&engine.views.report(), &headers)
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -358,26 +358,26 @@ async fn explain(
     let Some(tool) = tool else {
         let nothing = || "the query of the URL names neither a tool nor a section".to_owned();
         let place = place.ok_or_else(|| AdminError(StatusCode::BAD_REQUEST, "InvalidQuery", nothing()))?;
-        return Ok(Json(Explained::Place(engine.explain_section(&place))));
+        return Ok(Json(Explained::Place(engine.views.explain_section(&place))));
     };
     let invalid = |why| AdminError(StatusCode::BAD_REQUEST, "InvalidQuery", why);
     let client = client.as_deref().map(Identity::described).transpose().map_err(invalid)?;
     let call = AskedCall::read(arguments, annotations.as_deref()).map_err(invalid)?;
-    let explained = engine.explain(&tool, method, client.as_ref().map(|client| call.by(client))).await;
+    let explained = engine.views.explain(&tool, method, client.as_ref().map(|client| call.by(client))).await;
     let mut explained = explained.map_err(|why| AdminError(StatusCode::NOT_FOUND, "ToolNotFound", why))?;
     if let Some(place) = place {
-        engine.note_section(&place, &mut explained);
+        engine.views.note_section(&place, &mut explained);
     }
     Ok(Json(Explained::Item(explained)))
 }
 
 async fn readyz(State(engine): AdminState) -> (StatusCode, String) {
-    match engine.readiness() {
+    match engine.views.readiness() {
         Ok(()) => (StatusCode::OK, "ready\n".to_owned()),
         Err(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {why}\n")),
     }
 }
 
 async fn metrics(State(engine): AdminState) -> ([(HeaderName, &'static str); 1], String) {
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], engine.render_metrics())
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], engine.views.render_metrics())
 }

@@ -72,7 +72,7 @@ async fn admit(parts: &Parts, access: &AdminAccess) -> Result<Arc<Identity>, Res
 const NO_TOKEN: &str = "a bearer token is needed; commands of hawsepipe send the one of --token-file FILE";
 
 async fn admit_peer(peer: Option<&Peer>, parts: &Parts, access: &AdminAccess) -> Result<Arc<Identity>, Response> {
-    let (headers, snapshot) = (&parts.headers, access.engine.snapshot());
+    let (headers, snapshot) = (&parts.headers, access.engine.in_force.snapshot());
     let authenticates = snapshot.plan().gateway.admin_authentication;
     if !authenticates && peer.is_some_and(Peer::is_here) {
         return check_host(parts).map(|()| Identity::local()).map_err(forbidden);
@@ -98,7 +98,7 @@ async fn admit_peer(peer: Option<&Peer>, parts: &Parts, access: &AdminAccess) ->
                     Unproved::Unavailable(why) => (Fault::Unavailable, &**why),
                 };
                 let facts = credentials.facts(&snapshot.linked.admin_methods, Credential::Bearer(token));
-                access.engine.refuse_credential("admin", fault, facts, peer_address(&parts.extensions));
+                access.engine.gate.refuse_credential("admin", fault, facts, peer_address(&parts.extensions));
                 unproved(why)
             })?;
             match foreign(&identity, namespace) {

@@ -118,7 +118,7 @@ async fn list<T>(
 ) -> Result<Json<HistoryList<T>>, AdminError> {
     // Records have the server's own name.
     let listed = params.tool.as_deref().filter(|_| params.upstream.is_none());
-    if let Some((upstream, own)) = listed.and_then(|name| engine.tool_listed_as(name)) {
+    if let Some((upstream, own)) = listed.and_then(|name| engine.views.tool_listed_as(name)) {
         (params.upstream, params.tool) = (Some(upstream), Some(own));
     }
     let page = engine.history().list(kind, &params.query()?).await;

@@ -39,7 +39,7 @@ struct Change {
 impl Drop for Change {
     fn drop(&mut self) {
         if let Some(row) = self.row.take() {
-            drop(self.engine.audit_admin(row));
+            drop(self.engine.audit.admin(row));
         }
     }
 }
@@ -71,7 +71,7 @@ pub(super) async fn audited(action: &'static str, mut request: Request, next: Ne
             None => "failed",
         };
         let target = extensions.get().map_or(row.target, |Target(target)| target.clone());
-        change.engine.audit_admin(AuditAdmin { target, outcome, ..row }).await;
+        change.engine.audit.admin(AuditAdmin { target, outcome, ..row }).await;
     }
     response
 }
@@ -81,5 +81,5 @@ async fn target(engine: &Engine, request: &mut Request) -> String {
     let kind = request.uri().path().split('/').nth(3).unwrap_or_default().trim_end_matches('s').to_owned();
     let named = request.extract_parts::<RawPathParams>().await.ok();
     let id = named.and_then(|named| named.iter().next().map(|(_, id)| id.chars().take(MAX_ID).collect::<String>()));
-    id.map_or_else(|| format!("gateway {}", engine.snapshot().plan().gateway.key), |id| format!("{kind} {id}"))
+    id.map_or_else(|| format!("gateway {}", engine.in_force.snapshot().plan().gateway.key), |id| format!("{kind} {id}"))
 }

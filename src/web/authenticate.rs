@@ -47,7 +47,7 @@ pub(super) struct Unknown {
 impl Unknown {
     /// Counts and logs the refusal, and returns the response.
     pub(super) fn noted(self, engine: &Engine, listener: &str, address: IpAddr) -> Response {
-        engine.refuse_credential(listener, (self.fault, &self.why), self.facts, address);
+        engine.gate.refuse_credential(listener, (self.fault, &self.why), self.facts, address);
         self.response
     }
 }

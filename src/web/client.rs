@@ -41,8 +41,8 @@ impl<'a> Client<'a> {
                 version: MODERN_VERSION,
                 by_address: identity.is_anonymous(),
                 tracker: match identity.is_anonymous() {
-                    true => engine.sessions().addresses().of(requester.address),
-                    false => engine.sessions().principals().of(&identity),
+                    true => engine.gate.sessions().addresses().of(requester.address),
+                    false => engine.gate.sessions().principals().of(&identity),
                 },
                 identity,
                 token,

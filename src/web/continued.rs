@@ -151,7 +151,7 @@ pub(super) async fn forward_to_parked(
     }
     let caller = Caller::without_session(Arc::clone(&requester.identity));
     let input = if kind == ItemKind::Tool { params.arguments } else { params.raw };
-    let denied = gate.engine.denied_waiting(&caller, endpoint.as_engine(), (kind, &name), (input, params.meta));
+    let denied = gate.engine.calls.denied_waiting(&caller, endpoint.as_engine(), (kind, &name), (input, params.meta));
     if let Some(reply) = denied {
         return Some(RpcResponse::reply(id, &reply, Era::Modern).into_response());
     }
@@ -190,7 +190,7 @@ fn reply(gate: &Arc<ListenerContext>, call: ParkedCall, continued: Continuation)
         .and_then(|handle| gate.seal_id(IdPurpose::CallState, "", handle, PARKED_FOR, binding));
     let Some(state) = state else {
         let message = "the server asks for input, and as many calls as may wait for the input of their clients";
-        return Reply::Error(gate.engine.busy(Reason::ParkedCalls, message));
+        return Reply::Error(gate.engine.gate.busy(Reason::ParkedCalls, message));
     };
     let mut result = RawObject::default();
     result.set(RESULT_TYPE, to_raw(&INPUT_REQUIRED));

@@ -81,7 +81,7 @@ impl CutStream {
             NotOpened::Foreign => NotContinued::Foreign,
             NotOpened::Expired => NotContinued::Gone,
         })?;
-        let Some(exchange) = gate.engine.sessions().exchanges().find(&session.id, sealed.handle) else {
+        let Some(exchange) = gate.engine.gate.sessions().exchanges().find(&session.id, sealed.handle) else {
             return Err(gate.elsewhere(sealed.replica).map_or(NotContinued::Gone, NotContinued::At));
         };
         if exchange.is_complete_after(after) {

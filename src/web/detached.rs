@@ -24,8 +24,8 @@ use crate::domain::rpc::RpcError;
 use crate::domain::task::TaskFacts;
 use crate::domain::version::Era;
 use crate::engine::access::sealed_id::{IdPurpose, new_handle};
-use crate::engine::calls::task_id::TaskOwner;
-use crate::engine::pipelines::RunTool;
+use crate::engine::access::task_id::TaskOwner;
+use crate::engine::calls::run_tasks::RunTool;
 use crate::engine::{Caller, Reply};
 use crate::transport::Accept;
 use crate::transport::mcp_headers::{SESSION_HEADER, mean_modern_era};
@@ -51,7 +51,7 @@ pub(super) fn new_ticket(
     let (handle, lives) = (new_handle(), tool.longest + KEPT);
     let own = gate.seal_id(IdPurpose::Task, "", handle, lives, Vec::new())?;
     let facts = TaskFacts { upstream: tool.pipeline, tool: tool.tool, id: own };
-    let id = gate.engine.seal_task(caller, &endpoint.as_engine(), &facts).ok()?;
+    let id = gate.engine.gate.seal_task(caller, &endpoint.as_engine(), &facts).ok()?;
     Some(TaskTicket { request: request.to_owned(), handle, id, era: caller.era, created_at: gate.engine.now(), lives })
 }
 
@@ -76,7 +76,7 @@ pub(super) fn begin(
 ) -> Reply {
     if !gate.run_tasks.has_room(account) {
         let message = "as many calls go on as tasks as may. Call the tool without `task`";
-        return Reply::Error(gate.engine.busy(Reason::ParkedCalls, message));
+        return Reply::Error(gate.engine.gate.busy(Reason::ParkedCalls, message));
     }
     let task = RunTask::new(Arc::clone(ticket), call());
     task.asked().leave();
@@ -98,7 +98,7 @@ pub(super) fn for_replica<'a>(
     body: &'a Bytes,
     member: &[u8],
 ) -> Option<ClientMessage<'a>> {
-    let may_be_elsewhere = !is_forwarded(headers) && gate.engine.sessions().is_shared();
+    let may_be_elsewhere = !is_forwarded(headers) && gate.engine.gate.sessions().is_shared();
     let is_asked_about = may_be_elsewhere && memmem::find(body, member).is_some();
     is_asked_about.then(|| ClientMessage::parse(body).ok()).flatten()
 }
@@ -118,10 +118,10 @@ pub(super) async fn forward_to_task(
     let era = if mean_modern_era(headers) { Era::Modern } else { Era::Legacy };
     let session = headers.get(&SESSION_HEADER).and_then(|id| id.to_str().ok()).unwrap_or_default();
     let owner = TaskOwner { identity: &requester.identity, era, session };
-    let task = gate.engine.open_task(owner, &endpoint.as_engine(), &text(params.task_id?)?)?;
+    let task = gate.engine.gate.open_task(owner, &endpoint.as_engine(), &text(params.task_id?)?)?;
     let to = gate.elsewhere(gate.open_id(IdPurpose::Task, "", &task.id).ok()?.replica)?;
     if method != Method::CancelTask
-        && let Err(error) = gate.engine.check_task((&requester.identity, session), &task)
+        && let Err(error) = gate.engine.gate.check_task((&requester.identity, session), &task)
     {
         return Some(RpcResponse::reply(id, &Reply::Error(error), era).into_response());
     }

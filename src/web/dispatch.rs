@@ -115,7 +115,7 @@ impl ClientRequest<'_> {
     }
 
     async fn discover(&self) -> Reply {
-        let said = self.gate.engine.announcement(self.endpoint.as_engine(), &self.requester.identity).await;
+        let said = self.gate.engine.lists.announcement(self.endpoint.as_engine(), &self.requester.identity).await;
         let mut result = RawObject::default();
         let CacheHints { ttl_ms, cache_scope } = Caching::default().hints();
         result.set(RESULT_TYPE, to_raw(&COMPLETE));
@@ -138,8 +138,13 @@ impl ClientRequest<'_> {
             cursor => cursor.flatten(),
         };
         let caller = self.caller();
-        let listed =
-            self.gate.engine.list_for(&caller, self.endpoint.as_engine(), kind, cursor.as_deref(), self.params.meta);
+        let listed = self.gate.engine.lists.list_for(
+            &caller,
+            self.endpoint.as_engine(),
+            kind,
+            cursor.as_deref(),
+            self.params.meta,
+        );
         match listed.await {
             Ok(page) => Reply::Result(to_raw(&ListResult { kind, page, era: self.client.era() })),
             Err(error) => Reply::Error(error),
@@ -209,7 +214,7 @@ impl ClientRequest<'_> {
             task,
             ..self.request(&caller, &sender)
         };
-        gate.engine.call(request).await
+        gate.engine.calls.call(request).await
     }
 
     /// Lets the call go on as a task if it is a run of a pipeline, and its client knows tasks: at once if that says so, which
@@ -221,7 +226,7 @@ impl ClientRequest<'_> {
             Era::Legacy => matches!(task, TaskUse::Begins(_)) && has_tasks(caller.version),
         };
         let Some(parking) = self.parking.filter(|_| knows) else { return };
-        let Some(tool) = gate.engine.pipeline_tool(caller, endpoint.as_engine(), name).await else { return };
+        let Some(tool) = gate.engine.calls.pipeline_tool(caller, endpoint.as_engine(), name).await else { return };
         let Some(ticket) = new_ticket(gate, caller, endpoint, self.id, tool) else { return };
         let _ = parking.task.set(Arc::new(ticket));
         if caller.era == Era::Legacy {
@@ -282,7 +287,7 @@ impl ClientRequest<'_> {
             return invalid("`level` must be debug, info, notice, warning, error, critical, alert or emergency");
         };
         let engine = &self.gate.engine;
-        match engine.set_log_level(&self.caller(), session, level) {
+        match engine.gate.set_log_level(&self.caller(), session, level) {
             Ok(()) => Reply::Result(to_raw(&json!({}))),
             Err(error) => Reply::Error(error),
         }
@@ -302,7 +307,7 @@ impl ClientRequest<'_> {
             meta: params.meta,
             reservation: self.exchange.reservation(),
         };
-        gate.engine.complete(request).await
+        gate.engine.calls.complete(request).await
     }
 
     /// Returns what the client answers to an earlier result that asked for input. Only the modern era has calls that are
@@ -320,7 +325,7 @@ impl ClientRequest<'_> {
         let denied = || {
             let input = if kind == ItemKind::Tool { self.params.arguments } else { self.params.raw };
             let (endpoint, sent) = (self.endpoint.as_engine(), (input, self.params.meta));
-            self.gate.engine.denied_waiting(caller, endpoint, (kind, name), sent)
+            self.gate.engine.calls.denied_waiting(caller, endpoint, (kind, name), sent)
         };
         if let Some(state) = round.state.as_deref().and_then(text)
             && let Some(reply) =

@@ -189,7 +189,7 @@ struct ResumableExchange {
 
 impl ResumableExchange {
     fn new(gate: &Arc<ListenerContext>, session: &Session, exchange: &Arc<Exchange>) -> Self {
-        let handle = gate.engine.sessions().exchanges().add(&session.id, exchange);
+        let handle = gate.engine.gate.sessions().exchanges().add(&session.id, exchange);
         Self { gate: Arc::clone(gate), handle }
     }
 
@@ -203,7 +203,7 @@ impl ResumableExchange {
 impl Drop for ResumableExchange {
     fn drop(&mut self) {
         let engine = &self.gate.engine;
-        engine.sessions().exchanges().ended(self.handle, engine.now());
+        engine.gate.sessions().exchanges().ended(self.handle, engine.now());
     }
 }
 

@@ -129,9 +129,9 @@ impl ListenerContext {
         })?;
         let ToSend { request, token } = self.to_send(to, request).ok_or(NotForwarded::Unable)?;
         let response = send(&self.replicas.client, to, request, limit).await?;
-        let (snapshot, status) = (self.engine.snapshot(), response.status());
+        let (snapshot, status) = (self.engine.in_force.snapshot(), response.status());
         let scope = AnswerScope { gateway: &snapshot.plan().gateway.key, token: &token, status, channel: None };
-        if !scope.is_sealed(self.engine.sessions().seals(), response.headers()) {
+        if !scope.is_sealed(self.engine.gate.sessions().seals(), response.headers()) {
             tracing::warn!(replica = %to, "an answer that no replica sealed was dropped");
             return Err(NotForwarded::Broken);
         }
@@ -145,18 +145,18 @@ impl ListenerContext {
     /// numbers.
     fn to_send(&self, to: SocketAddr, forwarding: Forwarding<'_>) -> Option<ToSend> {
         let Forwarding { method, endpoint, mut headers, body, client, .. } = forwarding;
-        let snapshot = self.engine.snapshot();
+        let snapshot = self.engine.in_force.snapshot();
         let listener = self.listener.current(&snapshot.plan().gateway)?;
         let (path, scheme) = (endpoint.path(&listener.path), if listener.tls.is_some() { "https" } else { "http" });
         let scope = TokenScope { gateway: &snapshot.plan().gateway.key, to, headers: &headers };
         let gateway = &snapshot.plan().gateway.key;
         // Only messages have a body, and only rules need more than the key and the subject.
         let (body, identity_size) = match method == Method::POST && snapshot.has_rules() {
-            true => with_identity(self.engine.sessions().seals(), gateway, body, &client.identity),
+            true => with_identity(self.engine.gate.sessions().seals(), gateway, body, &client.identity),
             false => (body, 0),
         };
         let sent = SentRequest::new(&method, path, &client, (&body, identity_size));
-        let token = Token::new(Some(sent), self.engine.now()).seal(self.engine.sessions().seals(), scope)?;
+        let token = Token::new(Some(sent), self.engine.now()).seal(self.engine.gate.sessions().seals(), scope)?;
         headers.insert(FORWARDED, HeaderValue::try_from(&token).ok()?);
         let mut request = hyper::Request::new(body);
         *request.method_mut() = Method::POST;

@@ -24,10 +24,11 @@ impl Forwarded {
     /// Reads the token of a request. `None` unless a replica of this gateway has sent this very request to this replica in
     /// the last minute.
     pub(super) fn read(gate: &ListenerContext, request: &Request) -> Option<Self> {
-        let (headers, extensions, snapshot) = (request.headers(), request.extensions(), gate.engine.snapshot());
+        let (headers, extensions, snapshot) =
+            (request.headers(), request.extensions(), gate.engine.in_force.snapshot());
         let token = headers.get(FORWARDED)?.to_str().ok()?;
         let scope = TokenScope { gateway: &snapshot.plan().gateway.key, to: gate.listener.advertised?, headers };
-        let Token { request, .. } = Token::open(gate.engine.sessions().seals(), scope, token, gate.engine.now())?;
+        let Token { request, .. } = Token::open(gate.engine.gate.sessions().seals(), scope, token, gate.engine.now())?;
         let channel = extensions.get().copied();
         Some(Self { token: token.to_owned(), request, channel })
     }
@@ -52,10 +53,10 @@ impl Forwarded {
 
     /// Returns the answer with the seal that proves to the sender that this replica got its request.
     pub(super) fn sealed(self, gate: &ListenerContext, mut answer: Response) -> Response {
-        let (snapshot, status) = (gate.engine.snapshot(), answer.status());
+        let (snapshot, status) = (gate.engine.in_force.snapshot(), answer.status());
         let channel = self.channel.filter(|_| self.is_challenge());
         let scope = AnswerScope { gateway: &snapshot.plan().gateway.key, token: &self.token, status, channel };
-        if let Some(seal) = scope.seal(gate.engine.sessions().seals()) {
+        if let Some(seal) = scope.seal(gate.engine.gate.sessions().seals()) {
             answer.headers_mut().insert(ANSWERED, seal);
         }
         answer

@@ -13,7 +13,8 @@ use super::admin_query::{AdminError, AdminJson, AdminQuery, AdminState, NoFields
 use super::openapi::Created;
 use crate::domain::invocation::{Invocation, NewInvocation};
 use crate::engine::Engine;
-use crate::engine::invocations::{InvocationEntry, InvokeError};
+use crate::engine::in_flight::invocations::InvocationEntry;
+use crate::engine::invocations::InvokeError;
 
 /// The longest time that a client can wait for the end of an invocation with one request.
 const MAX_WAIT: Duration = Duration::from_secs(60);
@@ -36,7 +37,7 @@ pub(super) async fn create(
         let target = format!("invocation {} of {:.256}", invocation.id, invocation.tool_name);
         Created(invocation, target)
     };
-    engine.invoke(new).map(created).map_err(refused)
+    engine.invocations.invoke(new).map(created).map_err(refused)
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -67,7 +68,7 @@ pub(super) async fn cancel(
 }
 
 fn find(engine: &Engine, id: &str) -> Result<Arc<InvocationEntry>, AdminError> {
-    engine.invocations().find(id).ok_or_else(|| {
+    engine.invocations.invocations().find(id).ok_or_else(|| {
         let message = format!("there is no invocation {id:.60}: the gateway keeps the last 1000 of this process");
         AdminError(StatusCode::NOT_FOUND, "InvocationNotFound", message)
     })

@@ -151,12 +151,12 @@ async fn initialize(
     if let Err(fault) = ClientCapabilities::check(params.capabilities, "capabilities") {
         return RpcResponse::reply(id, &Reply::Error(RpcError::new(INVALID_PARAMS, fault)), Era::Legacy);
     }
-    if let Err(error) = gate.engine.admit_session() {
+    if let Err(error) = gate.engine.gate.admit_session() {
         return RpcResponse::error(StatusCode::SERVICE_UNAVAILABLE, id, &error);
     }
     let version = LEGACY_VERSIONS.into_iter().find(|version| *version == asked).unwrap_or(LEGACY_VERSIONS[0]);
-    let said = gate.engine.announcement(endpoint.as_engine(), &requester.identity).await;
-    let (snapshot, now) = (gate.engine.snapshot(), gate.engine.now());
+    let said = gate.engine.lists.announcement(endpoint.as_engine(), &requester.identity).await;
+    let (snapshot, now) = (gate.engine.in_force.snapshot(), gate.engine.now());
     let scope = scope(&snapshot, endpoint, requester);
     let facts = SessionFacts {
         version: version.to_owned(),
@@ -165,12 +165,12 @@ async fn initialize(
         created_at: now,
         replica: gate.listener.advertised,
     };
-    let Some(session) = gate.engine.sessions().open(facts, scope) else {
-        let error = gate.engine.busy(Reason::Sessions, "there are as many sessions as this gateway takes");
+    let Some(session) = gate.engine.gate.sessions().open(facts, scope) else {
+        let error = gate.engine.gate.busy(Reason::Sessions, "there are as many sessions as this gateway takes");
         return RpcResponse::error(StatusCode::SERVICE_UNAVAILABLE, id, &error);
     };
     session.note_address(requester.address);
-    gate.engine.metrics().sessions(gate.engine.sessions().count());
+    gate.engine.metrics().sessions(gate.engine.gate.sessions().count());
     let mut result = RawObject::default();
     result.set("protocolVersion", to_raw(&version));
     result.set("capabilities", offer::capabilities(version, &said));
@@ -212,8 +212,8 @@ pub(super) async fn find_session(
     let Some(id) = headers.get(&SESSION_HEADER).and_then(|id| id.to_str().ok()) else {
         return Err((StatusCode::BAD_REQUEST, NOT_BEGUN.to_owned()));
     };
-    let sessions = gate.engine.sessions();
-    let session = sessions.find(id, scope(&gate.engine.snapshot(), endpoint, requester), gate.engine.now());
+    let sessions = gate.engine.gate.sessions();
+    let session = sessions.find(id, scope(&gate.engine.in_force.snapshot(), endpoint, requester), gate.engine.now());
     let Some(session) = session else {
         let status =
             if is_forwarded(headers) && sessions.was_deleted(id) { StatusCode::GONE } else { StatusCode::NOT_FOUND };
@@ -239,7 +239,7 @@ pub(super) async fn end_session(
     requester: &Requester,
 ) -> Response {
     let (own, endpoint, headers, requester) = (Arc::clone(gate), endpoint.clone(), headers.clone(), requester.clone());
-    let ending = gate.engine.run_detached(async move {
+    let ending = gate.engine.gate.run_detached(async move {
         let session = find_session(&own, &endpoint, &headers, &requester).await?;
         own.engine.end_session(&session.id);
         let used = UsedSession::new(&own, &endpoint, &headers, &session, requester.address);

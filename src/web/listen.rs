@@ -93,7 +93,7 @@ impl ClientRequest<'_> {
         if !self.exchange.is_read() {
             return Reply::Error(RpcError::new(INVALID_REQUEST, "Accept must name text/event-stream"));
         }
-        if let Err(error) = self.gate.engine.admit_stream() {
+        if let Err(error) = self.gate.engine.gate.admit_stream() {
             return Reply::Error(error);
         }
         let _place = match StreamPlace::take(self.gate, peer) {
@@ -101,7 +101,7 @@ impl ClientRequest<'_> {
             Err(error) => return Reply::Error(error),
         };
         // What changes from now on is not missed.
-        let (lists, mailbox) = (ListChanges::new(&self.gate.engine), Arc::<Mailbox>::default());
+        let (lists, mailbox) = (ListChanges::new(&self.gate.engine.in_force), Arc::<Mailbox>::default());
         let subscriptions = self.subscribe_to(&filter, &mailbox).await;
         let agreed = subscriptions.iter().map(|(uri, _)| uri.clone()).collect();
         let filter = Filter { resource_subscriptions: agreed, ..filter };
@@ -121,7 +121,7 @@ impl ClientRequest<'_> {
     async fn subscribe_to(&self, filter: &Filter, mailbox: &Arc<Mailbox>) -> Vec<(String, Subscription)> {
         let engine = &self.gate.engine;
         let caller = self.caller();
-        let within = Duration::from_millis(u64::from(engine.snapshot().plan().gateway.limits.list_timeout_ms));
+        let within = Duration::from_millis(u64::from(engine.in_force.snapshot().plan().gateway.limits.list_timeout_ms));
         let subscribing = filter.resource_subscriptions.iter().map(|uri| {
             let request = SubscribeRequest {
                 endpoint: self.endpoint.as_engine(),
@@ -130,7 +130,7 @@ impl ClientRequest<'_> {
                 mailbox,
                 within: Some(within),
             };
-            async move { Some((uri.clone(), engine.subscribe(request).await.ok()?)) }
+            async move { Some((uri.clone(), engine.calls.subscribe(request).await.ok()?)) }
         });
         let subscribing: Vec<_> = subscribing.collect();
         let subscribed: Vec<_> = stream::iter(subscribing).buffer_unordered(AT_A_TIME).collect().await;
@@ -150,7 +150,7 @@ impl ClientRequest<'_> {
                 }
                 // A client may send on only what it was told that the stream reports.
                 notice = mailbox.next(reader) => if let Notice::Updated(update) = notice
-                    && self.gate.engine.still_shows(&caller, self.endpoint.as_engine(), &update.subscribed)
+                    && self.gate.engine.chains.still_shows(&caller, self.endpoint.as_engine(), &update.subscribed)
                 {
                     self.tell(RESOURCE_UPDATED, &[("uri", to_raw(&&*update.subscribed))]);
                 },

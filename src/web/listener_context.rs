@@ -84,7 +84,7 @@ pub(super) struct ListenerContext {
 impl ListenerContext {
     /// The maximum number of [open streams](Self::streams).
     pub(super) fn max_streams(&self) -> u32 {
-        self.engine.snapshot().plan().gateway.limits.max_streams
+        self.engine.in_force.snapshot().plan().gateway.limits.max_streams
     }
 }
 

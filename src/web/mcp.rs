@@ -95,7 +95,7 @@ async fn handle(gate: &Arc<ListenerContext>, request: Request) -> Response {
         return answer_replica(gate, request).await;
     }
     let mut response = answer_client(gate, request).await;
-    if gate.engine.is_draining() {
+    if gate.engine.gate.is_draining() {
         close_after(&mut response);
     }
     response
@@ -116,7 +116,7 @@ async fn answer_replica(gate: &Arc<ListenerContext>, request: Request) -> Respon
         None => refuse(StatusCode::BAD_REQUEST, "the forwarded request has no method or path"),
     };
     // A request follows the challenge at once. It is taken as long as connections are.
-    let closes = if forwarded.is_challenge() { gate.shutdown.is_cancelled() } else { gate.engine.is_draining() };
+    let closes = if forwarded.is_challenge() { gate.shutdown.is_cancelled() } else { gate.engine.gate.is_draining() };
     if closes {
         close_after(&mut answer);
     }
@@ -147,7 +147,7 @@ async fn answer_client(gate: &Arc<ListenerContext>, request: Request) -> Respons
 fn health(gate: &ListenerContext, request: &Request) -> Option<Response> {
     let (status, text) = match request.uri().path() {
         "/healthz" => (StatusCode::OK, "ok\n"),
-        "/readyz" if gate.engine.readiness().is_ok() => (StatusCode::OK, "ready\n"),
+        "/readyz" if gate.engine.views.readiness().is_ok() => (StatusCode::OK, "ready\n"),
         "/readyz" => (StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
         _ => return None,
     };
@@ -160,7 +160,7 @@ fn check_sender(
     target: &Uri,
     headers: &HeaderMap,
 ) -> Result<Option<HeaderValue>, (StatusCode, &'static str)> {
-    let snapshot = gate.engine.snapshot();
+    let snapshot = gate.engine.in_force.snapshot();
     let Some(listener) = gate.listener.current(&snapshot.plan().gateway) else {
         return Err((StatusCode::SERVICE_UNAVAILABLE, NO_LISTENER));
     };
@@ -172,7 +172,7 @@ fn check_sender(
 
 async fn serve(gate: &Arc<ListenerContext>, mut request: Request) -> Response {
     merge_versions(request.headers_mut());
-    let snapshot = gate.engine.snapshot();
+    let snapshot = gate.engine.in_force.snapshot();
     let plan = snapshot.plan();
     let Some(listener) = gate.listener.current(&plan.gateway) else {
         return refuse(StatusCode::SERVICE_UNAVAILABLE, NO_LISTENER);
@@ -209,7 +209,7 @@ async fn serve(gate: &Arc<ListenerContext>, mut request: Request) -> Response {
     let limit = plan.gateway.limits.max_request_size;
     drop(snapshot);
     let mut response = dispatch(gate, endpoint, request, limit, Requester { address, identity, token }).await;
-    ask_for_scopes(&gate.engine.snapshot().plan().gateway, &mut response);
+    ask_for_scopes(&gate.engine.in_force.snapshot().plan().gateway, &mut response);
     response
 }
 

@@ -65,7 +65,7 @@ async fn receive(
     let accept = check_media(&head.headers)?;
     let declared = head.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     let budget = gate.engine.budget();
-    let account = gate.engine.sessions().accounts().of(requester.address);
+    let account = gate.engine.gate.sessions().accounts().of(requester.address);
     let reservation = budget.reservation_for(Category::Request, &account);
     let sent: Option<&SentRequest> = head.extensions.get();
     let limit = limit + sent.map_or(0, |sent| sent.identity_size.min(MAX_IDENTITY));
@@ -125,7 +125,7 @@ fn take_sent(gate: &ListenerContext, sent: &SentRequest, body: &mut Bytes, reque
     if sent.identity_size == 0 {
         return true;
     }
-    let (snapshot, seals) = (gate.engine.snapshot(), gate.engine.sessions().seals());
+    let (snapshot, seals) = (gate.engine.in_force.snapshot(), gate.engine.gate.sessions().seals());
     let whole = take_identity(seals, &snapshot.plan().gateway.key, body, sent.identity_size);
     let Some(whole) = whole.filter(|whole| whole.key() == requester.identity.key()) else { return false };
     requester.identity = Arc::new(whole);

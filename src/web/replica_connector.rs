@@ -92,7 +92,7 @@ async fn proved(
     socket: Socket,
     channel: Option<Channel>,
 ) -> Result<Socket, NotConnected> {
-    let (snapshot, seals, headers) = (engine.snapshot(), engine.sessions().seals(), HeaderMap::new());
+    let (snapshot, seals, headers) = (engine.in_force.snapshot(), engine.gate.sessions().seals(), HeaderMap::new());
     let gateway = &snapshot.plan().gateway.key;
     let token = Token::new(None, engine.now()).seal(seals, TokenScope { gateway, to, headers: &headers });
     let token = token.ok_or(NotConnected::NoRandom)?;

@@ -14,7 +14,8 @@ use crate::domain::history::is_named;
 use crate::domain::raw::to_raw;
 use crate::domain::reason::Reason;
 use crate::engine::Engine;
-use crate::engine::pipelines::{AnswerError, MAX_KEPT, Run};
+use crate::engine::in_flight::runs::{AnswerError, MAX_KEPT};
+use crate::engine::in_flight::shown_run::Run;
 use crate::engine::views::pipelines::PipelineView;
 
 /// How long a request to cancel a run waits for its end, and how often it looks.
@@ -60,7 +61,7 @@ pub(super) async fn pipeline(
         let message = "arguments must be a JSON object, such as {\"depth\": \"light\"}";
         AdminError(StatusCode::BAD_REQUEST, "InvalidQuery", message.to_owned())
     })?;
-    let mut pipelines = engine.pipelines(arguments.map(Value::Object).as_ref()).await.into_iter();
+    let mut pipelines = engine.views.pipelines(arguments.map(Value::Object).as_ref()).await.into_iter();
     pipelines.find(|pipeline| is_named(&pipeline.pipeline, &id)).map(Json).ok_or_else(|| {
         let message = format!("the gateway has no pipeline {id:.128}: /api/v1/pipelines lists them");
         AdminError(StatusCode::NOT_FOUND, "PipelineNotFound", message)
@@ -77,7 +78,7 @@ pub(super) async fn cancel(
     AdminJson(NoFields {}): AdminJson<NoFields>,
 ) -> Result<Json<Run>, AdminError> {
     let mut run = find(&engine, &id)?;
-    engine.cancel_call(&id);
+    engine.gate.cancel_call(&id);
     // The call ends a moment later.
     let has_ended = async {
         while run.ended_at.is_none() {
@@ -96,7 +97,7 @@ pub(super) async fn answer(
     AdminJson(answer): AdminJson<UserAnswer>,
 ) -> Result<Json<Run>, AdminError> {
     find(&engine, &id)?;
-    engine.runs().answer(&id, to_raw(&answer)).map_err(|why| match why {
+    engine.pipelines.runs().answer(&id, to_raw(&answer)).map_err(|why| match why {
         AnswerError::NoQuestion => {
             AdminError(StatusCode::CONFLICT, "NoQuestion", format!("run {id:.60} waits for no answer"))
         }
@@ -109,7 +110,7 @@ pub(super) async fn answer(
 }
 
 fn find(engine: &Engine, id: &str) -> Result<Run, AdminError> {
-    engine.runs().find(id).ok_or_else(|| {
+    engine.pipelines.runs().find(id).ok_or_else(|| {
         let message = format!("there is no run {id:.60}: the gateway keeps the last {MAX_KEPT} of this process");
         AdminError(StatusCode::NOT_FOUND, "RunNotFound", message)
     })

@@ -20,11 +20,11 @@ impl ListenerContext {
         lives: Duration,
         binding: Vec<u8>,
     ) -> Option<String> {
-        let snapshot = self.engine.snapshot();
+        let snapshot = self.engine.in_force.snapshot();
         let scope = IdScope { purpose, gateway: &snapshot.plan().gateway.key, session };
         let expires_at = self.engine.now().saturating_add(u64::try_from(lives.as_millis()).unwrap_or(u64::MAX));
         let id = SealedId { replica: self.listener.advertised, expires_at, handle, binding };
-        id.seal(self.engine.sessions().seals(), scope)
+        id.seal(self.engine.gate.sessions().seals(), scope)
     }
 
     /// Opens an id that a replica of this gateway sealed.
@@ -32,9 +32,9 @@ impl ListenerContext {
     /// # Errors
     /// If the text is no such id, or one that is not valid any more.
     pub(super) fn open_id(&self, purpose: IdPurpose, session: &str, text: &str) -> Result<SealedId, NotOpened> {
-        let snapshot = self.engine.snapshot();
+        let snapshot = self.engine.in_force.snapshot();
         let scope = IdScope { purpose, gateway: &snapshot.plan().gateway.key, session };
-        SealedId::open(self.engine.sessions().seals(), scope, text, self.engine.now())
+        SealedId::open(self.engine.gate.sessions().seals(), scope, text, self.engine.now())
     }
 
     /// Makes the id of a question to the client of a session, as raw JSON. `None` only if the system provides no random
@@ -46,7 +46,7 @@ impl ListenerContext {
 
     /// The longest time that a call may take.
     pub(super) fn longest_call(&self) -> Duration {
-        Duration::from_millis(u64::from(self.engine.snapshot().plan().gateway.limits.call_ceiling_ms))
+        Duration::from_millis(u64::from(self.engine.in_force.snapshot().plan().gateway.limits.call_ceiling_ms))
     }
 
     /// Returns the address of a replica that a sealed id names, unless it is this one or cannot be reached.

@@ -124,7 +124,7 @@ impl<'a> UsedSession<'a> {
 
     /// Returns how often the home is told, so that the session does not become idle there.
     fn tell_every(&self) -> Duration {
-        let idle = self.gate.engine.snapshot().plan().gateway.session_idle_seconds;
+        let idle = self.gate.engine.in_force.snapshot().plan().gateway.session_idle_seconds;
         (Duration::from_secs(u64::from(idle)) / 3).clamp(Duration::from_millis(100), TELL_EVERY)
     }
 
@@ -138,7 +138,7 @@ impl<'a> UsedSession<'a> {
         let Some(TakenOver { replica }) = taken_over.filter(|_| self.is_forwarded) else { return Ok(()) };
         let others = self.session.others.add(replica);
         // In this order: who ends the session first notes that, then asks who uses it.
-        if self.gate.engine.sessions().was_deleted(&self.session.id) {
+        if self.gate.engine.gate.sessions().was_deleted(&self.session.id) {
             return Err(Deleted);
         }
         if self.home().is_some() {
@@ -164,7 +164,7 @@ impl<'a> UsedSession<'a> {
     /// Passes messages on in a task of its own. Each takes a place, or is lost, so there are not more tasks than places.
     fn pass_beside(&self, messages: Vec<(SocketAddr, OfSession)>) -> JoinHandle<Option<()>> {
         let used = self.kept();
-        self.gate.engine.run_detached(async move {
+        self.gate.engine.gate.run_detached(async move {
             let used = used.as_used();
             join_all(messages.into_iter().map(|(to, sent)| used.pass_to(to, sent))).await;
         })

@@ -56,7 +56,7 @@ pub(super) async fn open_stream(
         let forwarding = Forwarding::request(Method::GET, endpoint, headers, Bytes::new(), requester);
         return continue_stream(gate, &session, last.to_str().unwrap_or_default(), headers, forwarding).await;
     }
-    if let Err(error) = gate.engine.admit_stream() {
+    if let Err(error) = gate.engine.gate.admit_stream() {
         return refuse(StatusCode::SERVICE_UNAVAILABLE, error.message);
     }
     let place = match StreamPlace::take(gate, requester.address) {
@@ -125,7 +125,7 @@ impl SessionStream {
             engine.metrics().refused(Reason::SessionStreams);
             return None;
         }
-        let (lists, reader) = (ListChanges::new(engine), session.mailbox.attach());
+        let (lists, reader) = (ListChanges::new(&engine.in_force), session.mailbox.attach());
         let open = OpenStream::new(engine, Era::Legacy);
         Some(Self { lists, reader, due: Vec::new(), session: Arc::clone(session), place, client, _open: open })
     }
@@ -155,6 +155,6 @@ impl SessionStream {
     fn may_be_told(&self, notice: &Notice) -> bool {
         let Notice::Updated(update) = notice else { return true };
         let StreamReader { caller, endpoint } = &self.client;
-        self.place.gate.engine.still_shows(caller, endpoint.as_engine(), &update.subscribed)
+        self.place.gate.engine.chains.still_shows(caller, endpoint.as_engine(), &update.subscribed)
     }
 }

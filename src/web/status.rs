@@ -32,18 +32,18 @@ pub(super) async fn status(
         let settled = engine.readings().settle().await;
         // If the edits are not in force, there is no point in waiting for plugins to load.
         settled.map_err(|why| AdminError(StatusCode::CONFLICT, "NotSettled", why.to_string()))?;
-        engine.endpoints_followed().await;
-        engine.wait_for_loads().await;
+        engine.views.endpoints_followed().await;
+        engine.loads.wait_for_loads().await;
     }
     // It goes on in the background: what is not known soon is shown by a later request.
     let reading = tokio::spawn({
         let engine = Arc::clone(&engine);
-        async move { engine.read_issuers().await }
+        async move { engine.views.read_issuers().await }
     });
     if settled {
         let _ = reading.await;
     } else {
         let _ = tokio::time::timeout(ISSUERS, reading).await;
     }
-    Ok(Json(engine.status()))
+    Ok(Json(engine.views.status()))
 }

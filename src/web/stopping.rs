@@ -46,7 +46,7 @@ pub(super) async fn stop(
     State(engine): AdminState,
     AdminJson(Stop { cancel }): AdminJson<Stop>,
 ) -> Json<GatewayStopped> {
-    engine.stop(cancel);
+    engine.gate.stop(cancel);
     stopped(&engine)
 }
 
@@ -54,12 +54,12 @@ pub(super) async fn resume(
     State(engine): AdminState,
     AdminJson(NoFields {}): AdminJson<NoFields>,
 ) -> Json<GatewayStopped> {
-    engine.resume();
+    engine.gate.resume();
     stopped(&engine)
 }
 
 fn stopped(engine: &Engine) -> Json<GatewayStopped> {
-    let stopped_by = engine.stopped_by();
+    let stopped_by = engine.views.stopped_by();
     Json(GatewayStopped { stopped: stopped_by.is_some(), stopped_by })
 }
 
@@ -80,7 +80,7 @@ pub(super) async fn resume_session(
 }
 
 fn set_stopped(engine: &Engine, id: &str, stops: bool, cancel: bool) -> Result<Json<SessionStopped>, AdminError> {
-    if engine.stop_session(id, stops, cancel) {
+    if engine.gate.stop_session(id, stops, cancel) {
         return Ok(Json(SessionStopped { id: id.to_owned(), stopped: stops }));
     }
     let message = format!("there is no session {id:.60}: /api/v1/sessions lists them");
@@ -92,7 +92,7 @@ pub(super) async fn cancel_call(
     Path(id): Path<String>,
     AdminJson(NoFields {}): AdminJson<NoFields>,
 ) -> Result<Json<CallCancelled>, AdminError> {
-    if engine.cancel_call(&id) {
+    if engine.gate.cancel_call(&id) {
         return Ok(Json(CallCancelled { request_id: id, cancelled: true }));
     }
     let message = format!("no call {id:.60} is in flight: `activeExecutions` in /api/v1/sessions lists those that are");

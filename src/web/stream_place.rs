@@ -28,7 +28,7 @@ impl StreamPlace {
             let message = format!(
                 "as many streams are open as may be: {most} in all (limits.maxStreams), of which one address has a part"
             );
-            gate.engine.busy(Reason::Streams, message)
+            gate.engine.gate.busy(Reason::Streams, message)
         })?;
         Ok(Self { gate: Arc::clone(gate), address })
     }

@@ -27,7 +27,7 @@ impl ClientRequest<'_> {
             mailbox: &session.mailbox,
             within: None,
         };
-        match self.gate.engine.subscribe(request).await {
+        match self.gate.engine.calls.subscribe(request).await {
             Ok(subscription) => match session.subscribed(&uri, subscription) {
                 true => done(),
                 false => Reply::Error(RpcError::refused(Reason::SessionEnded, "this session has ended")),

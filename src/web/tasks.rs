@@ -30,9 +30,9 @@ impl ClientRequest<'_> {
         let caller = self.caller();
         let id = params.task_id.and_then(text).unwrap_or_default();
         let knows = caller.era == Era::Legacy || caller.capabilities.has_extension(TASKS);
-        let facts = engine.open_task(&caller, &endpoint, &id).filter(|_| knows);
+        let facts = engine.gate.open_task(&caller, &endpoint, &id).filter(|_| knows);
         let Some(facts) = facts else {
-            let said = engine.announcement(endpoint, &caller.identity).await;
+            let said = engine.lists.announcement(endpoint, &caller.identity).await;
             return Reply::Error(no_task(self.method, caller.era, knows, &said));
         };
         let responses = params.input_responses.map(|answers| answers_without_own_keys(answers).into_owned());
@@ -45,7 +45,7 @@ impl ClientRequest<'_> {
             Ok(run) => {
                 // Whoever has begun a run can end it, also where its tool is not offered any more.
                 if method != Method::CancelTask
-                    && let Err(error) = engine.check_task((&caller.identity, &caller.session), &facts)
+                    && let Err(error) = engine.gate.check_task((&caller.identity, &caller.session), &facts)
                 {
                     return Reply::Error(error);
                 }
@@ -56,7 +56,7 @@ impl ClientRequest<'_> {
         let task = OpenTask { method, id: id.into_owned(), facts, responses };
         let new_question = |session: &Session| self.gate.new_question(session);
         let sender = self.sender(&caller, &new_question);
-        engine.call(CallRequest { task: TaskUse::Of(&task), ..self.request(&caller, &sender) }).await
+        engine.calls.call(CallRequest { task: TaskUse::Of(&task), ..self.request(&caller, &sender) }).await
     }
 }
 

@@ -99,8 +99,8 @@ impl TestGateway {
         let (plan, phase) = subject.in_chain(plan, &plugin, input)?;
         self.upstream.set(&input.tool, input.answer(phase)?);
         let (arguments, meta) = (input.arguments(phase)?, input.meta());
-        self.engine.apply(plan, Vec::new(), &secrets).await;
-        self.engine.wait_for_loads().await;
+        self.engine.applier.apply(plan, Vec::new(), &secrets).await;
+        self.engine.loads.wait_for_loads().await;
         Ok((Ok(TestCase { plugin, phase, warnings, input: input.clone(), arguments, meta }), reading.folders))
     }
 
@@ -161,7 +161,7 @@ impl TestGateway {
             check_mirrored: None,
             task: TaskUse::None,
         };
-        Box::pin(self.engine.call(request)).await
+        Box::pin(self.engine.calls.call(request)).await
     }
 
     /// Returns the mean start time of the plugin's workers, from spawn until they are ready.
@@ -171,7 +171,7 @@ impl TestGateway {
 
     /// Waits a short time for calls in flight, then ends all workers and waits for their last output.
     pub async fn end(&self) {
-        let _ = tokio::time::timeout(PATIENCE, self.engine.calls_ended()).await;
+        let _ = tokio::time::timeout(PATIENCE, self.engine.gate.calls_ended()).await;
         self.engine.shutdown().await;
     }
 }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use super::gate::Gate;
 use crate::domain::limits::{Full, Tracker};
 use crate::domain::plan::{Limits, UpstreamPlan};
 use crate::domain::reason::Reason;
 use crate::domain::rpc::{RETRY_AFTER_MS, RpcError};
-use crate::engine::Engine;
 use crate::engine::access::run_places::RunPlace;
 use crate::engine::plan::snapshot::Snapshot;
 use crate::engine::request::{CallRequest, Caller};
@@ -97,19 +97,19 @@ pub(crate) fn check_refusing(snapshot: &Snapshot) -> Result<(), AdmissionError> 
     refusal.map_or(Ok(()), |refusal| Err(AdmissionError::new(Reason::FailsClosed, refusal.message.clone())))
 }
 
-impl Engine {
+impl Gate {
     /// Returns an error if the plan or the admin API has stopped the gateway, or if the plan refuses every call. While the gateway
     /// is stopped, nothing more is sent to a server, also not for a running call or by its plugins.
-    pub(crate) fn gate(&self, snapshot: &Snapshot) -> Result<(), AdmissionError> {
+    pub(crate) fn check(&self, snapshot: &Snapshot) -> Result<(), AdmissionError> {
         if self.is_stopped_by_admin() {
             return Err(AdmissionError::new(Reason::Stopped, "this gateway is stopped (by its admin API)"));
         }
         check_plan(snapshot)
     }
 
-    /// Like [`Self::gate`], and returns an error if the session of the caller is stopped.
+    /// Like [`Self::check`], and returns an error if the session of the caller is stopped.
     pub(crate) fn check_open(&self, snapshot: &Snapshot, caller: &Caller) -> Result<(), AdmissionError> {
-        self.gate(snapshot)?;
+        self.check(snapshot)?;
         if caller.tracker.is_stopped() {
             return Err(AdmissionError::new(Reason::Stopped, "this session is stopped (by the gateway's admin API)"));
         }
@@ -131,16 +131,16 @@ impl Engine {
     /// If the gateway is stopped, refuses everything, or is about to end.
     pub fn admit_stream(&self) -> Result<(), RpcError> {
         let draining = self.is_draining().then(AdmissionError::draining);
-        let refused = draining.map_or_else(|| self.gate(&self.snapshot()), Err);
+        let refused = draining.map_or_else(|| self.check(&self.in_force.snapshot()), Err);
         refused.map_err(|error| {
-            self.metrics().refused(error.reason);
+            self.metrics.refused(error.reason);
             error.to_error()
         })
     }
 
     /// Counts a refusal of what there is too much of, and returns the error for the client, which can try again soon.
     pub fn busy(&self, reason: Reason, message: impl Into<String>) -> RpcError {
-        self.metrics().refused(reason);
+        self.metrics.refused(reason);
         RpcError::busy(reason, message)
     }
 
@@ -161,12 +161,12 @@ impl Engine {
             return Err(AdmissionError::new(Reason::TooDeep, message));
         }
         // A call that a plugin makes is part of a running call, so it is still accepted during a shutdown.
-        if self.state.ended.is_cancelled() && depth == 0 {
+        if self.ended.is_cancelled() && depth == 0 {
             return Err(AdmissionError::draining());
         }
         self.check_open(snapshot, caller)?;
         let limits = &gateway.limits;
-        let in_process = Counted::enter(&self.state.calls, Some(limits.concurrent_calls), None).map_err(|_| {
+        let in_process = Counted::enter(&self.calls, Some(limits.concurrent_calls), None).map_err(|_| {
             let message = format!("{} calls are in flight, as many as this gateway takes", limits.concurrent_calls);
             AdmissionError::new(Reason::ConcurrentCalls, message)
         })?;
@@ -187,7 +187,7 @@ impl Engine {
         let (mut concurrent, mut total) = (limits.session_concurrent_calls, limits.session_total_calls);
         concurrent = concurrent.filter(|_| depth == 0);
         if caller.by_address {
-            let crowded = u64::from(self.state.calls.in_flight()) * 2 > u64::from(limits.concurrent_calls);
+            let crowded = u64::from(self.calls.in_flight()) * 2 > u64::from(limits.concurrent_calls);
             (concurrent, total) = (concurrent.filter(|_| crowded), None);
         }
         let entered = match is_call {
@@ -216,10 +216,10 @@ impl Engine {
 
     /// Returns an error if the upstream was taken out of routing.
     pub(crate) fn check_routing(&self, plan: &UpstreamPlan) -> Result<(), AdmissionError> {
-        if self.state.in_routing(&plan.key) {
+        if self.catalogues.in_routing(&plan.key) {
             return Ok(());
         }
-        let state = self.state.upstream(&plan.key);
+        let state = self.catalogues.upstream(&plan.key);
         let wait = state.next_probe_at.map(|at| at.saturating_sub(self.clock.unix_millis()).div_ceil(1000));
         let next = match wait {
             Some(seconds) => format!("; each call tries it once more, and the gateway does so in {seconds} s"),
@@ -245,7 +245,7 @@ impl Engine {
             return Ok(());
         }
         let (session, account) = (&request.caller.session, request.reservation.account());
-        let taken = self.state.run_places.take(session, account, limits.concurrent_runs);
+        let taken = self.run_places.take(session, account, limits.concurrent_runs);
         let refused = |why| AdmissionError::new(Reason::ConcurrentRuns, format!("{why} (limits.concurrentRuns)"));
         admitted.run = Some(taken.map_err(refused)?);
         Ok(())
@@ -255,7 +255,7 @@ impl Engine {
     pub(crate) fn admit_upstream(&self, admitted: &mut Admitted, plan: &UpstreamPlan) -> Result<(), AdmissionError> {
         self.check_routing(plan)?;
         let Some(limit) = plan.concurrent_calls else { return Ok(()) };
-        let tracker = self.state.upstream_tracker(&plan.key);
+        let tracker = self.catalogues.upstream_tracker(&plan.key);
         let counted = Counted::enter(&tracker, Some(limit), None).map_err(|_| {
             let message = format!("{limit} calls of upstream {} are in flight, its limit", plan.key.name);
             AdmissionError::new(Reason::UpstreamConcurrentCalls, message)

@@ -1,17 +1,17 @@
 //! The limits on calls in flight: those of the process and of the client when a call arrives, those of its upstream once it is
 //! known.
 
+use super::Calls;
 use super::arrived::Arrived;
-use crate::engine::Engine;
 use crate::engine::chains::outcome::CallEnd;
 use crate::engine::chains::routed_call::Routed;
 
-impl Engine {
+impl Calls {
     /// Takes the places that a call has in the process, and in its session or at its address.
     pub(super) fn admit(&self, arrived: &mut Arrived<'_>) -> Result<(), CallEnd> {
         let request = arrived.request;
-        let admitted = self.admit_of(&arrived.snapshot, request.caller, request.depth(), request.is_call());
-        arrived.places = admitted.map_err(|error| self.not_admitted(&error))?;
+        let admitted = self.gate.admit_of(&arrived.snapshot, request.caller, request.depth(), request.is_call());
+        arrived.places = admitted.map_err(|error| self.ends.not_admitted(&error))?;
         Ok(())
     }
 
@@ -19,17 +19,17 @@ impl Engine {
     /// about a task.
     pub(super) async fn admit_target(&self, arrived: &mut Arrived<'_>, call: &Routed<'_>) -> Result<(), CallEnd> {
         let plan = call.plan();
-        if call.request.open_task().is_none() && !self.state.in_routing(&plan.key) {
-            self.try_again(plan).await;
+        if call.request.open_task().is_none() && !self.catalogues.in_routing(&plan.key) {
+            self.lists.try_again(plan).await;
         }
         let limits = &call.snapshot.plan().gateway.limits;
-        let admitted = self.admit_upstream(&mut arrived.places, plan);
-        let admitted = admitted.and_then(|()| self.admit_run(&mut arrived.places, limits, plan, call.request));
-        admitted.map_err(|error| self.not_admitted(&error))
+        let admitted = self.gate.admit_upstream(&mut arrived.places, plan);
+        let admitted = admitted.and_then(|()| self.gate.admit_run(&mut arrived.places, limits, plan, call.request));
+        admitted.map_err(|error| self.ends.not_admitted(&error))
     }
 
     /// Ends a call that has waited while the gateway was stopped.
     pub(super) fn gate_again(&self) -> Result<(), CallEnd> {
-        self.gate(&self.snapshot()).map_err(|error| self.not_admitted(&error))
+        self.gate.check(&self.in_force.snapshot()).map_err(|error| self.ends.not_admitted(&error))
     }
 }

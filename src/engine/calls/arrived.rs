@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use super::Calls;
 use super::recorder::CallRecorder;
-use crate::engine::Engine;
 use crate::engine::access::admission::Admitted;
 use crate::engine::chains::meta::CallMeta;
 use crate::engine::chains::routed_call::Routed;
@@ -29,12 +29,12 @@ pub(super) struct FoundItem {
 
 impl<'a> Arrived<'a> {
     pub(super) fn begin(
-        engine: &Arc<Engine>,
+        calls: &Arc<Calls>,
         snapshot: Arc<Snapshot>,
         request: &'a CallRequest<'a>,
         meta: &'a CallMeta,
     ) -> Self {
-        let recorder = CallRecorder::begin(engine, &snapshot.linked, request);
+        let recorder = CallRecorder::begin(calls, &snapshot.linked, request);
         Self { snapshot, request, meta, recorder, places: Admitted::default() }
     }
 

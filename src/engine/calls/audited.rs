@@ -1,14 +1,13 @@
 //! The rows of a call in the audit trail: one before it is sent, one when it has ended.
 
+use super::Calls;
 use super::recorder::{AuditState, CallRecorder};
 use crate::domain::audit::{
-    AuditAdmin, AuditBegin, AuditCall, AuditEnd, AuditError, AuditMode, AuditRow, RpcOutcome, TransportOutcome,
+    AuditBegin, AuditCall, AuditEnd, AuditError, AuditMode, AuditRow, RpcOutcome, TransportOutcome,
 };
 use crate::domain::item::ItemKind;
-use crate::domain::plan::{Plan, UpstreamPlan};
 use crate::domain::reason::Reason;
 use crate::domain::record::{CallOutcome, CallRecord};
-use crate::engine::Engine;
 use crate::engine::chains::outcome::{CallEnd, Denial};
 use crate::engine::chains::routed_call::Routed;
 use crate::engine::request::Reply;
@@ -25,18 +24,18 @@ fn audit_call(record: &CallRecord, named: Option<String>) -> AuditCall {
     }
 }
 
-impl Engine {
+impl Calls {
     /// Adds a row for a call that is about to be sent. If the mode is Required and the row is not stored, returns the end of
     /// the call.
     pub(super) async fn audit_begin(&self, call: &Routed<'_>, recorder: &mut CallRecorder) -> Result<(), CallEnd> {
-        let mode = self.audit_mode();
+        let mode = self.audit.mode();
         if mode == AuditMode::Off || recorder.audit != AuditState::None {
             return Ok(());
         }
         let record = recorder.recorded();
         let (request_id, call_of) = (record.request_id.clone(), audit_call(record, None));
         let row = AuditRow::Begin(AuditBegin { at: self.clock.unix_millis(), request_id, call: call_of });
-        let stored = self.audit(mode, row);
+        let stored = self.audit.queue(mode, row);
         // The row has an end from now on, also if the call is dropped while it waits.
         recorder.audit = AuditState::Begun;
         stored.await.map_err(|error| self.unaudited(call.request.kind, &error))
@@ -47,13 +46,13 @@ impl Engine {
     pub(super) async fn audit_end(&self, mut end: CallEnd, kind: ItemKind, recorder: &mut CallRecorder) -> CallEnd {
         let cause = end.cause.take().map(|cause| *cause).unwrap_or_default();
         recorder.record().rule = cause.rule;
-        let mode = self.audit_mode();
+        let mode = self.audit.mode();
         let is_unaudited = end.reason.as_deref() == Some(Reason::AuditUnavailable.as_str());
         recorder.gather();
         if mode == AuditMode::Off || is_unaudited {
             // The beginning can be stored all the same, so it has an end, for which the call does not wait.
             if recorder.audit == AuditState::Begun
-                && let Some(audit) = &self.audit
+                && let Some(audit) = &self.audit.port
             {
                 let row = self.audit_row(end.outcome, end.reason.as_deref(), cause.upstream, recorder);
                 audit.record(AuditRow::End(row));
@@ -66,7 +65,7 @@ impl Engine {
             Reply::Error(_) | Reply::UpstreamError(_) => (RpcOutcome::Error, None),
         };
         let row = self.audit_row(end.outcome, end.reason.as_deref(), cause.upstream, recorder);
-        let stored = self.audit(mode, AuditRow::End(AuditEnd { rpc: Some(rpc), is_error, ..row }));
+        let stored = self.audit.queue(mode, AuditRow::End(AuditEnd { rpc: Some(rpc), is_error, ..row }));
         // The row is queued: it is the only end, also if the call is dropped while it waits.
         recorder.audit = AuditState::Ended;
         match stored.await {
@@ -78,7 +77,7 @@ impl Engine {
     /// Adds a row for the end of a call that was dropped after it had begun.
     pub(super) fn audit_dropped(&self, recorder: &CallRecorder) {
         if recorder.audit == AuditState::Begun
-            && let Some(audit) = &self.audit
+            && let Some(audit) = &self.audit.port
         {
             audit.record(AuditRow::End(self.audit_row(CallOutcome::Cancelled, None, None, recorder)));
         }
@@ -115,75 +114,6 @@ impl Engine {
         }
     }
 
-    /// The mode of the gateway; `Off` if there is no store and none is required.
-    fn audit_mode(&self) -> AuditMode {
-        match self.snapshot().plan().gateway.audit {
-            AuditMode::BestEffort if !self.audit.as_ref().is_some_and(|audit| audit.is_open()) => AuditMode::Off,
-            mode => mode,
-        }
-    }
-
-    /// Queues a row now. The future waits until it is stored, if the mode is Required.
-    fn audit(&self, mode: AuditMode, row: AuditRow) -> impl Future<Output = Result<(), AuditError>> + use<> {
-        let required = match &self.audit {
-            None => Some(None),
-            Some(audit) if mode == AuditMode::Required => Some(Some(audit.store(row))),
-            Some(audit) => {
-                audit.record(row);
-                None
-            }
-        };
-        async move {
-            match required {
-                None => Ok(()),
-                Some(None) => Err(AuditError::NoStore),
-                Some(Some(stored)) => stored.await,
-            }
-        }
-    }
-
-    /// Adds a row about a change apart from calls. It is queued when this returns; the future waits until it is stored if the
-    /// mode is Required. The change is made in any case: an operator must be able to stop a gateway whose store is down.
-    pub(crate) fn audit_admin(&self, row: AuditAdmin) -> impl Future<Output = ()> + use<> {
-        let mode = self.audit_mode();
-        let action = row.action;
-        let stored = (mode != AuditMode::Off).then(|| self.audit(mode, AuditRow::Admin(row)));
-        async move {
-            if let Some(stored) = stored
-                && let Err(why) = stored.await
-            {
-                tracing::warn!(action, "an action of the admin API is not in the audit trail: {why}");
-            }
-        }
-    }
-
-    /// Adds rows about what a new plan does as an operator does it by the admin API.
-    pub(crate) fn audit_changes(&self, before: &Plan, plan: &Plan) {
-        let row = |action, via, target| AuditAdmin {
-            at: self.clock.unix_millis(),
-            action,
-            by: plan.revision.clone(),
-            method: "plan",
-            issuer: String::new(),
-            via,
-            address: None,
-            target,
-            outcome: "done",
-        };
-        let gateway = &plan.gateway;
-        let switched = (before.gateway.stopped != gateway.stopped).then(|| {
-            let action = if gateway.stopped { "stop" } else { "resume" };
-            row(action, "spec.stopped", format!("gateway {}", gateway.key))
-        });
-        let was_other = |new: &UpstreamPlan| {
-            new.enable.is_some() && before.upstreams.iter().any(|old| old.key == new.key && old.enable != new.enable)
-        };
-        let enabled = plan.upstreams.iter().filter(|upstream| was_other(upstream));
-        let enabled = enabled.map(|it| row("enable", "hawsepipe.dev/enable", format!("upstream {}", it.key)));
-        // A plan does not wait for the store.
-        switched.into_iter().chain(enabled).for_each(|row| drop(self.audit_admin(row)));
-    }
-
     fn unaudited(&self, kind: ItemKind, error: &AuditError) -> CallEnd {
         // The text of the store's error has its address: it is for the log.
         let why = match error {
@@ -191,6 +121,6 @@ impl Engine {
             AuditError::Store(_) => "the store does not take it; the log of the gateway has the reason".to_owned(),
         };
         let text = format!("audit.mode of the gateway is Required, and the call cannot be recorded: {why}");
-        self.refused(kind, Denial::without_cause(Reason::AuditUnavailable, text))
+        self.ends.refused(kind, Denial::without_cause(Reason::AuditUnavailable, text))
     }
 }

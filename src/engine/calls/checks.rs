@@ -1,20 +1,20 @@
 //! What a call is refused for before its arguments are checked against schemas.
 
+use super::Calls;
 use super::arrived::Arrived;
 use crate::domain::json::doubled_key;
 use crate::domain::reason::Reason;
 use crate::domain::record::CallOutcome;
-use crate::engine::Engine;
 use crate::engine::chains::content::Content;
 use crate::engine::chains::outcome::{CallEnd, Denial};
 use crate::engine::chains::routed_call::Routed;
 use crate::engine::request::Reply;
 
-impl Engine {
+impl Calls {
     /// Refuses a call whose upstream, or whose override of the tool, refuses calls.
     pub(super) fn refusal(&self, call: &Routed<'_>) -> Result<(), CallEnd> {
         match call.refusing() {
-            Some(refusal) => Err(self.refused(call.request.kind, Denial::refused(None, refusal))),
+            Some(refusal) => Err(self.ends.refused(call.request.kind, Denial::refused(None, refusal))),
             None => Ok(()),
         }
     }
@@ -41,11 +41,11 @@ impl Engine {
     pub(super) fn guards_can_run(&self, arrived: &mut Arrived<'_>, call: &Routed<'_>) -> Result<(), CallEnd> {
         let (when, content) = (call.when(&call.content), || Content::Arguments(call.content.clone().into_owned()));
         let traces = &mut arrived.recorder.traces;
-        let denial = self.cannot_guard(call.item.chains(), &when, content, traces);
+        let denial = self.chains.loads.cannot_guard(call.item.chains(), &when, content, traces);
         if call.request.open_task().is_some() {
             // They ran on the call that began the task.
             call.item.request.iter().flat_map(|selected| &selected.chain.entries).for_each(|_| _ = traces.advance());
         }
-        denial.map_or(Ok(()), |denial| Err(self.refused(call.request.kind, denial)))
+        denial.map_or(Ok(()), |denial| Err(self.ends.refused(call.request.kind, denial)))
     }
 }

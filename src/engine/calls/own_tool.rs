@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use super::Calls;
 use super::arrived::Arrived;
 use crate::domain::definition::runs_as_task_only;
 use crate::domain::extensions::TASKS;
@@ -19,7 +20,6 @@ use crate::domain::skim::Skim;
 use crate::domain::tool_name::{CALL_TOOL, OWN_TOOLS, SEARCH_TOOLS};
 use crate::domain::upstream::Answer;
 use crate::domain::version::Era;
-use crate::engine::Engine;
 use crate::engine::chains::meta::CallMeta;
 use crate::engine::chains::outcome::{CallEnd, Denial};
 use crate::engine::chains::tool_result::ResultFacts;
@@ -86,7 +86,7 @@ pub(super) fn own_tool(snapshot: &Snapshot, request: &CallRequest<'_>) -> Option
     OwnTool::named(request.name).filter(|_| is_listed && is_asked)
 }
 
-impl Engine {
+impl Calls {
     /// Runs a search, or says what is wrong with a call of the gateway's own tools.
     pub(super) async fn run_own_tool(&self, arrived: &mut Arrived<'_>, tool: &OwnTool) -> CallEnd {
         if let Err(end) = self.admit(arrived) {
@@ -111,13 +111,13 @@ impl Engine {
     }
 
     async fn search_tools(&self, wanted: &SearchArguments, request: &CallRequest<'_>, meta: &CallMeta) -> CallEnd {
-        self.wait_for_lists(&self.snapshot(), &Endpoint::All, ItemKind::Tool).await;
-        let snapshot = self.snapshot();
-        let Some(index) = self.tool_index(&snapshot).await else { return no_index() };
+        self.lists.wait_for_lists(&self.in_force.snapshot(), &Endpoint::All, ItemKind::Tool).await;
+        let snapshot = self.in_force.snapshot();
+        let Some(index) = self.lists.tool_index(&snapshot).await else { return no_index() };
         let section = snapshot.bound_section(meta.place());
         if let Some(refusal) = section.as_ref().filter(|section| section.upstream.is_err()).and_then(|it| it.refusal(0))
         {
-            return self.refused(request.kind, Denial::refused(None, &refusal));
+            return self.ends.refused(request.kind, Denial::refused(None, &refusal));
         }
         let is_visible = |upstream: usize| section.as_ref().is_none_or(|section| section.sees(upstream));
         let client = (&request.caller.identity, &*request.caller.session);
@@ -132,7 +132,7 @@ impl Engine {
             if !index.is_of(snapshot.list_revisions().of(ItemKind::Tool)) {
                 return no_index();
             }
-            let unknown = self.upstreams_without_tools(&snapshot, is_visible);
+            let unknown = self.lists.upstreams_without_tools(&snapshot, is_visible);
             if !unknown.is_empty() {
                 // With rules, the client may not learn the names of upstreams of which it may see nothing.
                 return tools_unknown(if snapshot.linked.rules.is_some() { &[] } else { &unknown });
@@ -152,7 +152,7 @@ impl Engine {
             || !snapshot.lists(route)
             || change.is_some_and(|change| change.refusing.is_some())
             || snapshot.items[route.index].chains().any(refuses);
-        let has_tasks = || match self.state.era(&upstream.target.plan.key) {
+        let has_tasks = || match self.catalogues.era(&upstream.target.plan.key) {
             Some(Era::Modern) => caller.era == Era::Modern && caller.capabilities.has_extension(TASKS),
             Some(Era::Legacy) => caller.era == Era::Legacy,
             None => true,

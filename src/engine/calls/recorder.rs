@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
+use super::Calls;
 use crate::config::redaction::Redaction;
 use crate::domain::identity::User;
 use crate::domain::method::Method;
@@ -15,7 +16,6 @@ use crate::domain::plugin::Mode;
 use crate::domain::raw::RawObject;
 use crate::domain::reason::Reason;
 use crate::domain::record::{CallOutcome, CallRecord, EntryOutcome, EntryTrace, RunSources, millis};
-use crate::engine::Engine;
 use crate::engine::chains::entry_traces::{EntryTraces, count_skipped};
 use crate::engine::chains::outcome::CallEnd;
 use crate::engine::chains::question_traces::QuestionTraces;
@@ -41,7 +41,7 @@ pub(crate) enum AuditState {
 /// Records a call while it runs. If the recorder is dropped before the end of the call, the call is recorded as
 /// cancelled.
 pub(crate) struct CallRecorder {
-    engine: Arc<Engine>,
+    calls: Arc<Calls>,
     gateway: String,
     record: CallRecord,
     pub(crate) traces: EntryTraces,
@@ -66,11 +66,11 @@ pub(crate) struct CallRecorder {
 }
 
 impl CallRecorder {
-    pub(crate) fn begin(engine: &Arc<Engine>, linked: &Linked, request: &CallRequest<'_>) -> Self {
-        engine.metrics.call_started();
+    pub(crate) fn begin(calls: &Arc<Calls>, linked: &Linked, request: &CallRequest<'_>) -> Self {
+        calls.metrics.call_started();
         let record = CallRecord {
             request_id: request.id.map_or_else(|| uuid::Uuid::now_v7().to_string(), ToOwned::to_owned),
-            started_at: engine.clock.unix_millis(),
+            started_at: calls.clock.unix_millis(),
             within: request.within.map(|within| within.request_id.to_owned()),
             method: request.method(),
             upstream: asked_upstream(linked, request.endpoint).to_owned(),
@@ -81,11 +81,11 @@ impl CallRecorder {
             session: request.caller.session_name(),
             ..blank()
         };
-        let started = engine.clock.monotonic();
+        let started = calls.clock.monotonic();
         let traces = EntryTraces::default();
-        let cancelled = engine.state.executions.begin(&record.request_id, &request.caller.tracker);
+        let cancelled = calls.gate.executions.begin(&record.request_id, &request.caller.tracker);
         Self {
-            engine: Arc::clone(engine),
+            calls: Arc::clone(calls),
             gateway: linked.plan.gateway.key.to_string(),
             record,
             traces,
@@ -130,7 +130,7 @@ impl CallRecorder {
 
     /// Records that the call is being sent to its upstream.
     pub(crate) fn asked(&mut self) {
-        self.asked = Some(self.engine.clock.monotonic());
+        self.asked = Some(self.calls.clock.monotonic());
     }
 
     /// Records the arguments that are about to be sent.
@@ -156,7 +156,7 @@ impl CallRecorder {
         let meta = RawObject::parse(RawObject::parse(answer.get()).ok()?.get("_meta")?.get()).ok()?;
         let sources: Vec<&RawValue> = serde_json::from_str(meta.get(SOURCES)?.get()).ok()?;
         let run = RawObject::parse(meta.get(RUN)?.get()).ok()?.get_str("id")?;
-        let snapshot = self.engine.snapshot();
+        let snapshot = self.calls.in_force.snapshot();
         let upstream = snapshot.plan().upstreams.iter().find(|upstream| upstream.key.name == self.record.upstream)?;
         upstream.pipeline()?;
         Some(RunSources { run, sources: sources.iter().map(|source| redaction.payload(source.get())).collect() })
@@ -170,13 +170,13 @@ impl CallRecorder {
     /// Records that the upstream has answered, or that the call has ended.
     pub(crate) fn answered(&mut self) {
         if let Some(asked) = self.asked.take() {
-            self.record.upstream_ms = Some(millis(self.engine.clock.monotonic().saturating_sub(asked)));
+            self.record.upstream_ms = Some(millis(self.calls.clock.monotonic().saturating_sub(asked)));
         }
     }
 
     pub(crate) fn end(&mut self, outcome: CallOutcome, reason: Option<String>) {
         self.gather();
-        let took = self.engine.clock.monotonic().saturating_sub(self.started);
+        let took = self.calls.clock.monotonic().saturating_sub(self.started);
         let plugin_ms = millis(self.traces.on_path);
         self.answered();
         let record = self.record();
@@ -185,9 +185,9 @@ impl CallRecorder {
         record.duration_ms = millis(took);
         record.plugin_ms = plugin_ms;
         self.ended = true;
-        self.engine.state.executions.end(&self.record);
+        self.calls.gate.executions.end(&self.record);
         spans::ended(&self.record.request_id, outcome);
-        self.engine.metrics.call_ended(&self.gateway, &self.record, self.known);
+        self.calls.metrics.call_ended(&self.gateway, &self.record, self.known);
     }
 }
 
@@ -199,7 +199,7 @@ impl CallRecorder {
         let runtime = Handle::try_current().ok().filter(|_| !self.handed_over && self.traces.unsettled());
         let Some(runtime) = runtime else { return false };
         let mut rest = Self {
-            engine: Arc::clone(&self.engine),
+            calls: Arc::clone(&self.calls),
             gateway: std::mem::take(&mut self.gateway),
             record: std::mem::replace(&mut self.record, blank()),
             traces: std::mem::take(&mut self.traces),
@@ -223,8 +223,8 @@ impl Drop for CallRecorder {
     fn drop(&mut self) {
         if !self.ended {
             self.end(CallOutcome::Cancelled, None);
-            let engine = Arc::clone(&self.engine);
-            engine.audit_dropped(self);
+            let calls = Arc::clone(&self.calls);
+            calls.audit_dropped(self);
         }
         if self.hand_over() {
             return;
@@ -232,7 +232,7 @@ impl Drop for CallRecorder {
         self.traces.give_up();
         let mut record = std::mem::replace(&mut self.record, blank());
         record.entries = std::mem::take(&mut self.traces.entries);
-        count_skipped(&self.engine.metrics, &record.entries);
+        count_skipped(&self.calls.metrics, &record.entries);
         tracing::info!(
             target: CALL_LOG,
             request_id = record.request_id,
@@ -249,7 +249,7 @@ impl Drop for CallRecorder {
             ran = what_ran(&record.entries),
             "call"
         );
-        self.engine.records.call(record);
+        self.calls.records.call(record);
     }
 }
 

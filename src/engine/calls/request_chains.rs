@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use super::Calls;
 use super::arrived::Arrived;
 use crate::domain::upstream::OutMembers;
-use crate::engine::Engine;
 use crate::engine::chains::asked_client::AskedClient;
 use crate::engine::chains::content::Content;
 use crate::engine::chains::outcome::CallEnd;
 
-impl Engine {
+impl Calls {
     /// Runs the request chains on the content, and returns the members of `params` that are sent: `checked`, if there are no chains.
     pub(super) async fn request_chains(
         self: &Arc<Self>,
@@ -23,7 +23,7 @@ impl Engine {
         let (call, traces) = (client.call, &mut arrived.recorder.traces);
         let content = Content::Arguments(call.content.clone().into_owned());
         let (when, context) = (call.when(&call.content), client.call_context());
-        let changed = self.run_chains(context, &call.item.request, &when, &content, traces).await;
+        let changed = self.chains.run_chains(context, &call.item.request, &when, &content, traces).await;
         match changed.map_err(|end| end.of_call(call.request.kind))? {
             None => call.members_in_time(None).await,
             Some(Content::Arguments(text)) => {

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::Calls;
 use super::recorder::CallRecorder;
 use crate::domain::item::Hints;
 use crate::domain::plan::RetryWhen;
 use crate::domain::upstream::{OutCall, UpstreamError};
-use crate::engine::Engine;
 use crate::engine::chains::routed_call::Routed;
 use crate::engine::chains::unchecked::{GuardedClient, Unchecked};
 
-impl Engine {
+impl Calls {
     /// Returns the answer of the first attempt that has one, or the failure of the last attempt. The call's timeout is
     /// for all attempts and the pauses between them.
     pub(super) async fn send_until_answered(

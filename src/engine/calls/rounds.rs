@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
+use super::Calls;
 use super::arrived::Arrived;
 use crate::domain::upstream::{OutMembers, UpstreamError};
 use crate::domain::version::Era;
-use crate::engine::Engine;
 use crate::engine::chains::asked_client::AskedClient;
 use crate::engine::chains::input_questions::InputQuestions;
 use crate::engine::chains::input_state::Answered;
@@ -17,7 +17,7 @@ use crate::engine::chains::unchecked::Unchecked;
 /// How often one call is sent, at most.
 const MAX_ROUNDS: usize = 16;
 
-impl Engine {
+impl Calls {
     /// Sends the call until the server has answered it. A result that asks a client of the modern era for input is
     /// returned as an answer, since that client itself sends the call once more.
     pub(super) async fn send_in_rounds(
@@ -48,10 +48,10 @@ impl Engine {
             }
             *round = match InputQuestions::of(&answer) {
                 Ok(questions) => questions.ask(client).await?,
-                Err(why) => return Err(self.upstream_failed(call, &UpstreamError::Protocol(why.to_owned()))),
+                Err(why) => return Err(self.ends.upstream_failed(call, &UpstreamError::Protocol(why.to_owned()))),
             };
         }
         let why = format!("it asked for input {MAX_ROUNDS} times and did not answer the call");
-        Err(self.upstream_failed(call, &UpstreamError::Protocol(why)))
+        Err(self.ends.upstream_failed(call, &UpstreamError::Protocol(why)))
     }
 }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use super::Calls;
 use super::arrived::{Arrived, FoundItem};
 use crate::domain::item::ItemKind;
 use crate::domain::task::TaskFacts;
-use crate::engine::Engine;
 use crate::engine::access::admission::AdmissionError;
 use crate::engine::chains::outcome::CallEnd;
 use crate::engine::plan::snapshot::{Lookup, Snapshot};
@@ -29,16 +29,16 @@ impl LookupTarget<'_> {
     }
 }
 
-impl Engine {
+impl Calls {
     /// Finds the item of a call, after all that the call waits for: the lists of its upstream and the plugins that guard it.
     pub(super) async fn route(&self, arrived: &Arrived<'_>) -> Result<FoundItem, CallEnd> {
         let request = arrived.request;
         let target = LookupTarget::Named(request.item());
         let found = self.find_guarded(&arrived.snapshot, target).await;
-        let (snapshot, found) = found.map_err(|error| self.not_admitted(&error))?;
+        let (snapshot, found) = found.map_err(|error| self.ends.not_admitted(&error))?;
         match snapshot.usable(found, request.within.is_some_and(|within| within.is_of_pipeline)) {
             Lookup::Found(found) => Ok(FoundItem { snapshot, found }),
-            other => Err(self.not_there(&snapshot, request, arrived.meta, &other)),
+            other => Err(self.ends.not_there(&snapshot, request, arrived.meta, &other)),
         }
     }
 
@@ -57,12 +57,12 @@ impl Engine {
         loop {
             let (current, found) = self.look_up(newest, sought).await;
             if let Lookup::Found(item) = &found
-                && self.waited_for_guards(&current, item).await
+                && self.chains.loads.waited_for_guards(&current, item).await
             {
-                newest = self.snapshot();
+                newest = self.in_force.snapshot();
                 continue;
             }
-            self.gate(&current)?;
+            self.gate.check(&current)?;
             return Ok((current, found));
         }
     }
@@ -77,7 +77,7 @@ impl Engine {
         item: ItemName<'_>,
     ) -> Result<(Arc<Snapshot>, Lookup), AdmissionError> {
         let (current, found) = self.look_up(snapshot, LookupTarget::Named(item)).await;
-        self.gate(&current)?;
+        self.gate.check(&current)?;
         Ok((current, found))
     }
 
@@ -89,12 +89,12 @@ impl Engine {
             return (snapshot, found);
         }
         match sought {
-            LookupTarget::Named(item) => self.wait_for_item(&snapshot, item).await,
+            LookupTarget::Named(item) => self.lists.wait_for_item(&snapshot, item).await,
             LookupTarget::OfTask(task) => {
-                self.wait_for_lists(&snapshot, &Endpoint::One(&task.upstream), ItemKind::Tool).await;
+                self.lists.wait_for_lists(&snapshot, &Endpoint::One(&task.upstream), ItemKind::Tool).await;
             }
         }
-        let newest = self.snapshot();
+        let newest = self.in_force.snapshot();
         let found = sought.find(&newest);
         (newest, found)
     }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 use tracing::Instrument;
 
+use super::Calls;
 use super::arguments::ARGUMENTS;
 use super::recorder::CallRecorder;
 use crate::domain::boxed::boxed;
 use crate::domain::upstream::{InputRound, OutCall, OutMembers, UpstreamError};
-use crate::engine::Engine;
 use crate::engine::chains::asked_client::AskedClient;
 use crate::engine::chains::outcome::CallEnd;
 use crate::engine::chains::recheck::{ASKED_IN_ROUNDS, Effect, Sent};
@@ -21,7 +21,7 @@ use crate::engine::chains::unchecked::{GuardedClient, Unchecked};
 use crate::engine::plan::linked_item::Selected;
 use crate::engine::request::TaskUse;
 
-impl Engine {
+impl Calls {
     /// Sends the call once, unless it may not be sent any more. `members` are lent to it, and are the same when it is answered.
     /// `asked` is the client of the call; `client` can add something to what the server says to it.
     ///
@@ -36,11 +36,11 @@ impl Engine {
         recorder: &mut CallRecorder,
     ) -> Result<Unchecked, CallEnd> {
         let answered = if round.responses.is_some() { ASKED_IN_ROUNDS } else { &[] };
-        self.recheck(call, Effect::Send(answered), Sent::Members(members))?;
+        self.chains.recheck(call, Effect::Send(answered), Sent::Members(members))?;
         let sent = self.send_once(call, client, members, round, recorder);
         tokio::select! {
             biased;
-            sent = sent => sent.map_err(|error| asked.take_end().unwrap_or_else(|| self.upstream_failed(call, &error))),
+            sent = sent => sent.map_err(|error| asked.take_end().unwrap_or_else(|| self.ends.upstream_failed(call, &error))),
             end = asked.ended() => Err(end),
         }
     }
@@ -60,10 +60,10 @@ impl Engine {
         if call.plan().is_served_here() {
             recorder.asked();
             let arguments = members.iter().find(|(name, _)| name == ARGUMENTS).map(|(_, value)| &**value);
-            let result = boxed(|| self.run_here(call, client, arguments)).await;
+            let result = boxed(|| self.pipelines.run_here(call, client, arguments)).await;
             return take_answer(call, Unchecked::of_gateway(call.request.caller.era, result), recorder);
         }
-        let span = spans::upstream(call, || self.state.facts(&call.plan().key));
+        let span = spans::upstream(call, || self.catalogues.facts(&call.plan().key));
         let mut out = OutCall {
             kind: call.request.kind,
             name: call.facts.tool.clone(),
@@ -78,7 +78,7 @@ impl Engine {
             account: call.request.reservation.account().cloned(),
             token: call.request.caller.token.clone().filter(|_| call.plan().exchanges_tokens()),
             round,
-            asked_log_level: self.asked_log_level(call.request),
+            asked_log_level: self.gate.asked_log_level(call.request),
             task: task.map(|task| task.out()),
             task_wish: task_wish(call),
         };

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::Calls;
 use super::arrived::{Arrived, FoundItem};
 use super::recorder::CallRecorder;
 use super::route::LookupTarget;
@@ -13,7 +14,6 @@ use crate::domain::reason::Reason;
 use crate::domain::record::CallOutcome;
 use crate::domain::task::OpenTask;
 use crate::domain::upstream::{InputRound, OutMembers};
-use crate::engine::Engine;
 use crate::engine::chains::outcome::CallEnd;
 use crate::engine::chains::recheck::{Effect, NewGuards, Sent};
 use crate::engine::chains::routed_call::Routed;
@@ -22,11 +22,11 @@ use crate::engine::chains::unchecked::{GuardedClient, Unchecked};
 use crate::engine::plan::snapshot::Lookup;
 use crate::engine::request::Reply;
 
-impl Engine {
+impl Calls {
     /// Finds the tool of a task at its server, unless the rules hide it.
     pub(super) async fn route_task(&self, arrived: &Arrived<'_>, task: &OpenTask) -> Result<FoundItem, CallEnd> {
         let found = self.find_guarded(&arrived.snapshot, LookupTarget::OfTask(&task.facts)).await;
-        let (snapshot, found) = found.map_err(|error| self.not_admitted(&error))?;
+        let (snapshot, found) = found.map_err(|error| self.ends.not_admitted(&error))?;
         match snapshot.usable(found, false) {
             Lookup::Found(found) if snapshot.may_see(arrived.request.caller, &found.route) => {
                 Ok(FoundItem { snapshot, found })
@@ -38,7 +38,7 @@ impl Engine {
     /// Refuses answers to questions of a task: chains cover what is asked, and have not seen the questions.
     pub(super) fn task_input(&self, call: &Routed<'_>, task: &OpenTask) -> Result<(), CallEnd> {
         let is_refused = task.method == Method::UpdateTask && call.item.watches_questions();
-        if is_refused { Err(self.refused(ItemKind::Tool, past_chains())) } else { Ok(()) }
+        if is_refused { Err(self.ends.refused(ItemKind::Tool, past_chains())) } else { Ok(()) }
     }
 
     /// Sends the request to the server.
@@ -58,12 +58,12 @@ impl Engine {
     /// Checks a request about a task that has waited. New entries run on the result of the task alone: the next request about its
     /// state has the new chains.
     pub(super) fn recheck_task(&self, call: &Routed<'_>, method: Method) -> Result<NewGuards, CallEnd> {
-        let new = self.recheck(call, Effect::Answer(&[]), Sent::Unchanged);
+        let new = self.chains.recheck(call, Effect::Answer(&[]), Sent::Unchanged);
         if method == Method::TaskResult {
             return new;
         }
         let new = new.map_err(CallEnd::into_error)?;
-        let denied = new.denial().map(|denial| self.refused(ItemKind::Tool, denial).into_error());
+        let denied = new.denial().map(|denial| self.ends.refused(ItemKind::Tool, denial).into_error());
         denied.map_or(Ok(new), Err)
     }
 }

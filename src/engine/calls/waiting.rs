@@ -2,20 +2,20 @@
 
 use serde_json::value::RawValue;
 
+use super::Calls;
 use super::finish::add_modern_members;
 use super::own_tool::NamedCall;
 use super::recorder::blank;
 use crate::domain::budget::Category;
 use crate::domain::item::ItemKind;
 use crate::domain::upstream::InputRound;
-use crate::engine::Engine;
 use crate::engine::chains::chain::Nobody;
 use crate::engine::chains::meta::CallMeta;
 use crate::engine::chains::routed_call::Routed;
 use crate::engine::plan::snapshot::Lookup;
 use crate::engine::request::{CallRequest, Caller, Endpoint, Reply, TaskUse};
 
-impl Engine {
+impl Calls {
     /// Returns the reply for a call that waits, here or at another replica, if the rules deny it: only the replica that the client
     /// has reached knows its whole identity for certain. `caller` sends the client's answer for the item of this name and kind.
     pub fn denied_waiting(
@@ -25,7 +25,7 @@ impl Engine {
         (kind, name): (ItemKind, &str),
         (input, meta): (Option<&RawValue>, Option<&RawValue>),
     ) -> Option<Reply> {
-        let snapshot = self.snapshot();
+        let snapshot = self.in_force.snapshot();
         snapshot.linked.rules.as_ref()?;
         let request = CallRequest {
             endpoint,
@@ -54,7 +54,7 @@ impl Engine {
         let Lookup::Found(found) = snapshot.usable(request.item().find(&snapshot), false) else { return None };
         let meta = CallMeta::read(meta);
         let call = Routed::new(&snapshot, &found, &request, &meta, &blank());
-        let mut reply = self.denied_with(&call, &call.content, "received")?.reply;
+        let mut reply = self.ends.denied_with(&call, &call.content, "received")?.reply;
         if let Reply::Result(result) = &mut reply {
             // Only calls of the modern era wait so.
             add_modern_members(result, kind, false, false);

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
+use super::Chains;
 use super::asked_client::AskedClient;
 use super::chain::ChainEnd;
 use super::input_questions::InputQuestions;
@@ -19,9 +20,8 @@ use crate::domain::question::{INPUT_REQUESTS, INPUT_REQUIRED, Question, REQUEST_
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::skim::Skim;
 use crate::domain::upstream::{Answer, InputRound, UpstreamError};
-use crate::engine::Engine;
 
-impl Engine {
+impl Chains {
     /// Opens what the client answers to an earlier result of this call, and runs the response chains over it.
     pub(in crate::engine) async fn client_answers(&self, client: &AskedClient<'_>) -> Result<Answered, CallEnd> {
         client.answers(client.call.request.round.clone()).await
@@ -37,7 +37,7 @@ impl AskedClient<'_> {
             return CallEnd::asks_back(answer.clone(), facts);
         }
         if let Some(steps) = doubled_key(result.get()) {
-            return self.engine.withheld(self.call, &steps);
+            return self.chains.ends.withheld(self.call, &steps);
         }
         match self.checked_result(result).await {
             Ok(result) => CallEnd::asks_back(Answer::Result(result), facts),
@@ -48,9 +48,9 @@ impl AskedClient<'_> {
     /// Runs the request chains on each question of a result. Returns the result for the client.
     async fn checked_result(&self, result: &RawValue) -> Result<Box<RawValue>, CallEnd> {
         let asked = InputQuestions::read(result)
-            .map_err(|why| self.engine.upstream_failed(self.call, &UpstreamError::Protocol(why.to_owned())))?;
+            .map_err(|why| self.chains.ends.upstream_failed(self.call, &UpstreamError::Protocol(why.to_owned())))?;
         let (mut requests, mut known) = (RawObject::default(), BTreeMap::new());
-        let held = self.engine.budget().reservation(Category::Answer);
+        let held = self.chains.budget.reservation(Category::Answer);
         let mut size = asked.size();
         held.resize(size).map_err(|NoRoom| CallEnd::no_room())?;
         for (number, (own_key, question)) in asked.questions.into_iter().enumerate() {
@@ -62,10 +62,13 @@ impl AskedClient<'_> {
             held.resize(size).map_err(|NoRoom| CallEnd::no_room())?;
             requests.set(&key, request);
         }
-        let state = InputState::new(known, asked.state).seal(self.engine, self.call).map_err(|why| match why {
-            NotSealed::TooLarge(_) => self.engine.upstream_failed(self.call, &UpstreamError::Protocol(why.to_string())),
-            NotSealed::NoRandom => CallEnd::internal(&why.to_string()),
-        })?;
+        let state =
+            InputState::new(known, asked.state).seal(&self.chains.gate, self.call).map_err(|why| match why {
+                NotSealed::TooLarge(_) => {
+                    self.chains.ends.upstream_failed(self.call, &UpstreamError::Protocol(why.to_string()))
+                }
+                NotSealed::NoRandom => CallEnd::internal(&why.to_string()),
+            })?;
         // If the call is checked, nothing passes that no plugin has seen.
         let rest = if self.call.item.checks_questions() { None } else { RawObject::parse(result.get()).ok() };
         let mut result = rest.unwrap_or_default();
@@ -94,9 +97,9 @@ impl AskedClient<'_> {
     async fn answers(&self, round: InputRound) -> Result<Answered, CallEnd> {
         let is_watched = self.call.item.watches_questions();
         let state = round.state.as_deref().and_then(|state| Skim::from(state).text());
-        let opened = state.as_deref().and_then(|state| InputState::open(self.engine, self.call, state));
+        let opened = state.as_deref().and_then(|state| InputState::open(&self.chains.gate, self.call, state));
         // What is the gateway's own is never for the server, also if no chain watches any more.
-        let is_own = || state.as_deref().is_some_and(|state| InputState::is_own(self.engine, state));
+        let is_own = || state.as_deref().is_some_and(|state| InputState::is_own(&self.chains.gate, state));
         if opened.is_none() && round.state.is_some() && (is_watched || is_own()) {
             return Err(CallEnd::foreign_input(
                 "`requestState` is not one that was given for such a call, or it is too old",
@@ -137,7 +140,7 @@ impl AskedClient<'_> {
         let Answer::Result(result) = answer.unseen() else { return Ok(None) };
         let asked = InputQuestions::read(result);
         let Some(asked) = asked.ok().filter(|_| doubled_key(result.get()).is_none()) else { return Ok(None) };
-        let held = self.engine.budget().reservation(Category::Answer);
+        let held = self.chains.budget.reservation(Category::Answer);
         held.resize(asked.size()).map_err(|NoRoom| CallEnd::no_room())?;
         let answer = |number: usize, own_key: &str| given.get(&self.shown_key(number, own_key));
         let mut keys = asked.questions.iter().enumerate();

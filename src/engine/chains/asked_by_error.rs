@@ -30,18 +30,18 @@ impl AskedClient<'_> {
             return Ok(());
         }
         if let Some(steps) = doubled_key(error.get()) {
-            return Err(self.engine.withheld(self.call, &steps));
+            return Err(self.chains.ends.withheld(self.call, &steps));
         }
         let misshapen = || {
             let why = "its error asks the user to open URLs in no form that the protocol has".to_owned();
-            self.engine.upstream_failed(self.call, &UpstreamError::Protocol(why))
+            self.chains.ends.upstream_failed(self.call, &UpstreamError::Protocol(why))
         };
         let mut error = RawObject::parse(error.get()).map_err(|_| misshapen())?;
         let mut data = error.get("data").and_then(|data| RawObject::parse(data.get()).ok()).unwrap_or_default();
         let asked: Option<Vec<Box<RawValue>>> =
             data.get("elicitations").and_then(|asked| serde_json::from_str(asked.get()).ok());
         let asked = asked.filter(|asked| asked.len() <= MAX_QUESTIONS).ok_or_else(misshapen)?;
-        let held = self.engine.budget().reservation(Category::Answer);
+        let held = self.chains.budget.reservation(Category::Answer);
         let (mut passed, mut size) = (Vec::new(), 0);
         for params in asked {
             let question = Question { method: Method::Elicit, params: Some(params) };

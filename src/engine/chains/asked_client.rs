@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
+use super::Chains;
 use super::chain::{CallContext, ChainEnd};
 use super::content::Content;
 use super::outcome::{CallEnd, Denial, DenialKind};
@@ -26,12 +27,11 @@ use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::reason::Reason;
 use crate::domain::rpc::{REFUSED, RpcError};
 use crate::domain::upstream::Answer;
-use crate::engine::Engine;
 use crate::engine::plan::linked_item::{MethodChains, Selected};
 
 /// The client of one call.
 pub(crate) struct AskedClient<'a> {
-    pub(in crate::engine) engine: &'a Arc<Engine>,
+    pub(in crate::engine) chains: &'a Arc<Chains>,
     pub(in crate::engine) call: &'a Routed<'a>,
     progress: Progress<'a>,
     traces: Arc<QuestionTraces>,
@@ -63,10 +63,10 @@ pub(in crate::engine) enum NotPassed {
 }
 
 impl<'a> AskedClient<'a> {
-    pub(crate) fn new(engine: &'a Arc<Engine>, call: &'a Routed<'a>, traces: Arc<QuestionTraces>) -> Self {
-        let progress = Progress::of(engine, call);
+    pub(crate) fn new(chains: &'a Arc<Chains>, call: &'a Routed<'a>, traces: Arc<QuestionTraces>) -> Self {
+        let progress = Progress::of(chains, call);
         let (early, has_ended) = (Mutex::default(), Notify::new());
-        Self { engine, call, progress, traces, early, has_ended, changed: Mutex::default() }
+        Self { chains, call, progress, traces, early, has_ended, changed: Mutex::default() }
     }
 
     /// The context of the content of the call.
@@ -129,7 +129,7 @@ impl<'a> AskedClient<'a> {
     fn recheck_call(&self, effect: Effect<'_>) -> Result<NewGuards, CallEnd> {
         let changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
         let sent = if changed.is_empty() { Sent::Unchanged } else { Sent::Content(&changed) };
-        self.engine.recheck(self.call, effect, sent)
+        self.chains.recheck(self.call, effect, sent)
     }
 
     fn recheck(&self, effect: Effect<'_>) -> Result<NewGuards, NotPassed> {
@@ -164,7 +164,7 @@ impl<'a> AskedClient<'a> {
 
     /// Asks the client. A run of a pipeline can get its answer from the admin API instead.
     async fn wait(&self, question: Question) -> Answer {
-        let (runs, id) = (&self.engine.state.runs, &self.call.facts.request_id);
+        let (runs, id) = (&self.chains.runs, &self.call.facts.request_id);
         runs.asked(id, &question, self.call.request.client.ask(question.clone())).await
     }
 
@@ -186,7 +186,7 @@ impl<'a> AskedClient<'a> {
         if self.call.item.checks_questions() && !chains.request.iter().any(Selected::checks) {
             return Err(ChainEnd::Denied(Denial::past_guard(method)));
         }
-        Ok(Asking { method, chains, run, reservation: self.engine.budget().reservation(Category::Answer) })
+        Ok(Asking { method, chains, run, reservation: self.chains.budget.reservation(Category::Answer) })
     }
 
     /// Returns a question that no chain can see. While the call is checked, it has nothing that the server has written.
@@ -217,14 +217,14 @@ impl<'a> AskedClient<'a> {
         self.check_keys(asking, &content)?;
         let hides_meta = asking.is_checked(self.call);
         let when = WhenInput { method, ..self.call.when(&self.call.content) };
-        self.engine.wait_for_entries(asking.chains.all()).await;
+        self.chains.loads.wait_for_entries(asking.chains.all()).await;
         let (chains, traces) = (asking.chains, &mut asking.run.traces);
-        if let Some(denial) = self.engine.cannot_guard(chains.all(), &when, || content.clone(), traces) {
+        if let Some(denial) = self.chains.loads.cannot_guard(chains.all(), &when, || content.clone(), traces) {
             return Err(ChainEnd::Denied(denial));
         }
         hold(&asking.reservation, &content)?;
         let context = self.context(method, hides_meta, &asking.reservation);
-        let changed = self.engine.run_chains(context, &chains.request, &when, &content, traces).await?;
+        let changed = self.chains.run_chains(context, &chains.request, &when, &content, traces).await?;
         if is_checked && !asking.run.was_checked(&chains.request) {
             return Err(ChainEnd::Denied(Denial::past_guard(method)));
         }
@@ -255,7 +255,7 @@ impl<'a> AskedClient<'a> {
         let when = WhenInput { method: asking.method, ..self.call.when(&self.call.content) };
         let context = self.context(asking.method, asking.is_checked(self.call), &asking.reservation);
         let (chains, traces) = (&asking.chains.response, &mut asking.run.traces);
-        let changed = self.engine.run_chains(context, chains, &when, &content, traces).await?;
+        let changed = self.chains.run_chains(context, chains, &when, &content, traces).await?;
         match changed.unwrap_or(content) {
             Content::Answer(answer) => Ok(answer),
             _ => Err(refused(Reason::InternalError, "A chain over an answer gave none.".to_owned())),
@@ -267,7 +267,7 @@ impl<'a> AskedClient<'a> {
         let kind = self.call.request.kind;
         match end {
             ChainEnd::Denied(denial) if matches!(denial.kind, DenialKind::Refused(_)) => {
-                self.engine.refused(kind, denial)
+                self.chains.ends.refused(kind, denial)
             }
             end => end.of_call(kind),
         }
@@ -326,7 +326,7 @@ impl ToClient for AskedClient<'_> {
                 Ok(answer) => answer,
                 Err(NotPassed::Refused { what, end }) => {
                     if let ChainEnd::Denied(Denial { kind: DenialKind::Refused(reason), .. }) = end {
-                        self.engine.metrics().refused(reason);
+                        self.chains.metrics.refused(reason);
                     }
                     end.to_server(method, what)
                 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
+use super::Chains;
 use super::content::Content;
 use super::entry_traces::EntryTraces;
 use super::outcome::{CallEnd, Denial, DenialKind};
@@ -17,7 +18,6 @@ use crate::domain::ports::ToClient;
 use crate::domain::reason::Reason;
 use crate::domain::record::{EntryOutcome, Skip};
 use crate::domain::verdict::{Verdict, skip};
-use crate::engine::Engine;
 use crate::engine::access::admission::Counted;
 use crate::engine::plan::link::{LinkedChain, LinkedEntry};
 use crate::engine::plan::linked_item::Selected;
@@ -84,7 +84,7 @@ impl ToClient for Nobody {
     fn progress(&self, _: Box<RawValue>) {}
 }
 
-impl Engine {
+impl Chains {
     /// Runs the selected chains of one phase in order. Each entry gets the content as the entries before it have
     /// changed it. Returns the changed content, or `None` if no entry changed it.
     ///
@@ -150,20 +150,20 @@ impl Engine {
         place: usize,
     ) {
         let reservation = self.budget.reservation(Category::Beside);
-        let counted = Counted::enter(&self.state.background, Some(MAX_BACKGROUND), None);
+        let counted = Counted::enter(&self.gate.background, Some(MAX_BACKGROUND), None);
         let (Ok(counted), Ok(())) = (counted, reservation.resize(content.size())) else {
             let reason = Reason::PoolExhausted;
             self.metrics.entry(&entry_labels(context.method, chain, entry, "pool_exhausted", reason.as_str()));
             return traces.set(place, EntryOutcome::Failed(reason));
         };
-        let (engine, facts, method) = (Arc::clone(self), Arc::clone(context.facts), context.method);
+        let (chains, facts, method) = (Arc::clone(self), Arc::clone(context.facts), context.method);
         let (unique_keys, hides_errors) = (context.unique_keys, context.hides_errors);
         let (chain, entry, content) = (Arc::clone(chain), Arc::clone(entry), content.clone());
         let task = tokio::spawn(Cause::current().around(async move {
             let _held = (counted, reservation);
             let (client, facts) = (&Nobody, &facts);
             let context = CallContext { facts, method, client, unique_keys, hides_errors, reservation: None };
-            engine.execute(context, &chain, (&entry, unevaluated), &content).await.trace
+            chains.execute(context, &chain, (&entry, unevaluated), &content).await.trace
         }));
         traces.runs_beside(place, task);
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use tracing::Instrument;
 
+use super::Chains;
 use super::chain::CallContext;
 use super::content::{Content, ShownContent};
 use super::entry_traces::trace;
@@ -17,7 +18,6 @@ use crate::domain::reason::Reason;
 use crate::domain::record::{EntryOutcome, EntryTrace, MAX_TRACE_DEPTH, MAX_TRACE_METADATA, millis};
 use crate::domain::tokens::deeper_than;
 use crate::domain::verdict::Verdict;
-use crate::engine::Engine;
 use crate::engine::plan::link::{LinkedChain, LinkedEntry};
 
 pub(crate) struct JudgedExecution {
@@ -26,7 +26,7 @@ pub(crate) struct JudgedExecution {
     pub(crate) trace: EntryTrace,
 }
 
-impl Engine {
+impl Chains {
     /// Runs one entry and records the execution. `unevaluated` says why the entry's `when` could not be evaluated.
     pub(crate) async fn execute(
         self: &Arc<Self>,
@@ -94,7 +94,7 @@ impl Engine {
         entry: &'a LinkedEntry,
     ) -> PluginRun<'a> {
         PluginRun {
-            engine: self,
+            chains: self,
             facts: context.facts,
             plugin: entry.plugin.as_ref().ok(),
             name: &entry.name,

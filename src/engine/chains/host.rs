@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use super::Chains;
 use super::chain::CallContext;
 use super::meta::USER_QUERY;
 use super::recheck::current_identity;
@@ -20,7 +21,6 @@ use crate::domain::reason::Reason;
 use crate::domain::rpc::{INVALID_PARAMS, RpcError};
 use crate::domain::tokens::{MAX_DEPTH, deeper_than};
 use crate::domain::upstream::{Answer, InputRound};
-use crate::engine::Engine;
 use crate::engine::access::admission::{AdmissionError, Counted};
 use crate::engine::request::{CallRequest, Caller, Endpoint, Reply, TaskUse, Within};
 
@@ -29,7 +29,7 @@ const MAX_CALLS: u32 = 8;
 
 /// Handles the requests that a plugin makes during one execution.
 pub(crate) struct CallHost<'a> {
-    engine: &'a Arc<Engine>,
+    chains: &'a Arc<Chains>,
     context: CallContext<'a>,
     /// The maximum size of an answer.
     max_input: u64,
@@ -40,9 +40,9 @@ pub(crate) struct CallHost<'a> {
 }
 
 impl<'a> CallHost<'a> {
-    pub(crate) fn new(engine: &'a Arc<Engine>, context: CallContext<'a>, plugin: &LinkedPlugin, mode: Mode) -> Self {
+    pub(crate) fn new(chains: &'a Arc<Chains>, context: CallContext<'a>, plugin: &LinkedPlugin, mode: Mode) -> Self {
         Self {
-            engine,
+            chains,
             context,
             max_input: plugin.plan.limits.max_input,
             mode,
@@ -52,8 +52,8 @@ impl<'a> CallHost<'a> {
     }
 
     /// The same for a step of a pipeline, which takes answers of at most `max_input` bytes.
-    pub(crate) fn of_step(engine: &'a Arc<Engine>, context: CallContext<'a>, max_input: u64) -> Self {
-        Self { engine, context, max_input, mode: Mode::Enforce, is_of_pipeline: true, calls: Arc::default() }
+    pub(crate) fn of_step(chains: &'a Arc<Chains>, context: CallContext<'a>, max_input: u64) -> Self {
+        Self { chains, context, max_input, mode: Mode::Enforce, is_of_pipeline: true, calls: Arc::default() }
     }
 
     /// Returns the caller as it is known now, if that is another one than when the call began: the client can have answered a
@@ -63,7 +63,7 @@ impl<'a> CallHost<'a> {
     /// If the key is not in the plan any more.
     fn latest_caller(&self) -> Result<Option<Caller>, RpcError> {
         let caller = &self.context.facts.caller;
-        let (latest, newest) = (self.context.client.latest_identity(), self.engine.snapshot());
+        let (latest, newest) = (self.context.client.latest_identity(), self.chains.in_force.snapshot());
         let Some(identity) = current_identity(&newest, latest.as_ref().unwrap_or(&caller.identity)) else {
             return Err(RpcError::refused(Reason::NotAuthorized, "the API key of the call is not accepted any more"));
         };
@@ -77,7 +77,7 @@ impl<'a> CallHost<'a> {
     /// If the gateway refuses the call, or the answer is too large. An error of the server is an answer.
     pub(crate) async fn call(&self, tool: &str, arguments: Option<&RawValue>) -> Result<Answer, RpcError> {
         let _counted = self.admit().map_err(|rejection| {
-            self.engine.metrics.refused(rejection.reason);
+            self.chains.metrics.refused(rejection.reason);
             rejection.to_error()
         })?;
         if !arguments.is_none_or(may_be_arguments) {
@@ -107,12 +107,19 @@ impl<'a> CallHost<'a> {
             }),
             task: TaskUse::None,
         };
-        let answer = match self.engine.call(request).await {
+        let answer = match self.call_within(request).await {
             Reply::Result(result) => Answer::Result(result),
             Reply::UpstreamError(error) => Answer::Error(error),
             Reply::Error(error) => return Err(error),
         };
         self.fitting(answer)
+    }
+
+    async fn call_within(&self, request: CallRequest<'_>) -> Reply {
+        match self.chains.inner.upgrade() {
+            Some(calls) => calls.call(request).await,
+            None => Reply::Error(AdmissionError::draining().to_error()),
+        }
     }
 
     /// Returns an answer that the plugin takes.
@@ -131,7 +138,7 @@ impl<'a> CallHost<'a> {
 
     /// What the tool's answer holds counts for the client of the call.
     fn answer_reservation(&self) -> Reservation {
-        let budget = self.engine.budget();
+        let budget = &self.chains.budget;
         match &self.context.facts.account {
             Some(account) => budget.reservation_for(Category::Answer, account),
             None => budget.reservation(Category::Answer),

@@ -60,7 +60,7 @@ impl InputQuestions {
     /// Asks the client everything at once, and returns what is sent with the call next. What is held meanwhile, for as long
     /// as a client has to answer, counts against the budget.
     pub(in crate::engine) async fn ask(self, client: &AskedClient<'_>) -> Result<InputRound, CallEnd> {
-        let reservation = || client.engine.budget().reservation(Category::Answer);
+        let reservation = || client.chains.budget.reservation(Category::Answer);
         let asked = reservation();
         asked.resize(self.size()).map_err(|NoRoom| CallEnd::no_room())?;
         let answered = self.questions.into_iter().map(|(key, question)| async {

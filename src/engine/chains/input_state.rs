@@ -13,7 +13,7 @@ use crate::domain::digest::sha256_hex;
 use crate::domain::method::Method;
 use crate::domain::raw::RawObject;
 use crate::domain::upstream::InputRound;
-use crate::engine::Engine;
+use crate::engine::access::gate::Gate;
 use crate::engine::access::seal::MAX_BYTES;
 
 /// What the gateway's own values of `requestState` begin with.
@@ -84,28 +84,28 @@ impl InputState {
 
     /// Whether `state` has the mark of this gateway, whatever else is wrong with it. That of another gateway, which can be an
     /// upstream of this one, is a server's.
-    pub(in crate::engine) fn is_own(engine: &Engine, state: &str) -> bool {
+    pub(in crate::engine) fn is_own(gate: &Gate, state: &str) -> bool {
         let mark = parts(state).map(|(mark, _)| mark);
-        mark.is_some_and(|mark| engine.sessions().seals().open(&of_gateway(engine), mark).is_some())
+        mark.is_some_and(|mark| gate.sessions.seals().open(&of_gateway(gate), mark).is_some())
     }
 
     /// Seals the state for a repetition of this call by the same principal.
-    pub(in crate::engine) fn seal(mut self, engine: &Engine, call: &Routed<'_>) -> Result<String, NotSealed> {
-        self.until = engine.now().saturating_add(VALID_MS);
+    pub(in crate::engine) fn seal(mut self, gate: &Gate, call: &Routed<'_>) -> Result<String, NotSealed> {
+        self.until = gate.clock.unix_millis().saturating_add(VALID_MS);
         let bytes = serde_json::to_vec(&self).unwrap_or_default();
         if bytes.len() > MAX_BYTES {
             return Err(NotSealed::TooLarge(bytes.len()));
         }
-        let seal = |context: &str, bytes| engine.sessions().seals().seal(context, bytes).ok_or(NotSealed::NoRandom);
-        let (mark, sealed) = (seal(&of_gateway(engine), Vec::new())?, seal(&scope(engine, call), bytes)?);
+        let seal = |context: &str, bytes| gate.sessions.seals().seal(context, bytes).ok_or(NotSealed::NoRandom);
+        let (mark, sealed) = (seal(&of_gateway(gate), Vec::new())?, seal(&scope(gate, call), bytes)?);
         Ok(format!("{PREFIX}{mark}.{sealed}"))
     }
 
     /// Opens what was sealed for this call; `None` if it is anything else, or too old.
-    pub(in crate::engine) fn open(engine: &Engine, call: &Routed<'_>, state: &str) -> Option<Self> {
-        let opened = engine.sessions().seals().open(&scope(engine, call), parts(state)?.1)?;
+    pub(in crate::engine) fn open(gate: &Gate, call: &Routed<'_>, state: &str) -> Option<Self> {
+        let opened = gate.sessions.seals().open(&scope(gate, call), parts(state)?.1)?;
         let state: Self = serde_json::from_slice(&opened).ok()?;
-        (engine.now() <= state.until).then_some(state)
+        (gate.clock.unix_millis() <= state.until).then_some(state)
     }
 }
 
@@ -115,15 +115,15 @@ fn parts(state: &str) -> Option<(&str, &str)> {
 }
 
 /// Returns what the mark belongs to: this gateway alone.
-fn of_gateway(engine: &Engine) -> String {
-    let snapshot = engine.snapshot();
+fn of_gateway(gate: &Gate) -> String {
+    let snapshot = gate.in_force.snapshot();
     let gateway = &snapshot.plan().gateway.key;
     json!([MARK, gateway.namespace, gateway.name]).to_string()
 }
 
 /// Returns what a state belongs to: the gateway, the principal, the item and the content of the call.
-fn scope(engine: &Engine, call: &Routed<'_>) -> String {
-    let snapshot = engine.snapshot();
+fn scope(gate: &Gate, call: &Routed<'_>) -> String {
+    let snapshot = gate.in_force.snapshot();
     let gateway = &snapshot.plan().gateway.key;
     let method = call.request.kind.used_by();
     let content = sha256_hex(call.content.as_bytes());

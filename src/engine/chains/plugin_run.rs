@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 
+use super::Chains;
 use super::routed_call::CallFacts;
 use crate::domain::method::Method;
 use crate::domain::plugin::{ContentType, Failure, Input, Metadata, Mode, Phase, Ran, TypedCall};
 use crate::domain::ports::{Host, LinkedPlugin};
 use crate::domain::reason::Reason;
 use crate::domain::record::{ExecutionStatus, PluginExecution, millis};
-use crate::engine::Engine;
 
 /// A plugin that is to be executed, and for what.
 pub(in crate::engine) struct PluginRun<'a> {
-    pub(in crate::engine) engine: &'a Engine,
+    pub(in crate::engine) chains: &'a Chains,
     pub(in crate::engine) facts: &'a CallFacts,
     /// `None` if it cannot run.
     pub(in crate::engine) plugin: Option<&'a Arc<LinkedPlugin>>,
@@ -86,7 +86,7 @@ impl PluginRun<'_> {
             },
             typed: self.typed.map(|(method, context)| TypedCall { method, context }),
         };
-        self.engine.plugins.run(plugin, &input, self.timeout, host).await
+        self.chains.plugins.run(plugin, &input, self.timeout, host).await
     }
 
     /// Records the execution.
@@ -124,8 +124,8 @@ impl PluginRun<'_> {
             worker_pid: ended.worker_pid,
         };
         self.log(&row);
-        self.engine.metrics.execution(&row);
-        self.engine.records.execution(row);
+        self.chains.metrics.execution(&row);
+        self.chains.records.execution(row);
     }
 
     fn log(&self, row: &PluginExecution) {

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 
+use super::Chains;
 use super::routed_call::Routed;
 use super::task_state::{is_short_number, task_note};
 use crate::domain::identity::Identity;
 use crate::domain::ports::ToClient;
 use crate::domain::raw::RawObject;
 use crate::domain::task::OpenTask;
-use crate::engine::Engine;
 use crate::engine::plan::linked_item::LinkedItem;
 
 /// Forwards the progress of one call, from its server and its plugins. MCP requires that the values for one progress
@@ -21,7 +21,7 @@ pub(crate) struct Progress<'a> {
     client: &'a dyn ToClient,
     guarded: bool,
     /// The call, which a Guard can cover since it began.
-    call: Option<(&'a Engine, &'a Routed<'a>)>,
+    call: Option<(&'a Chains, &'a Routed<'a>)>,
     /// The task that the call waits for.
     task: Option<&'a OpenTask>,
     /// The last progress value that was forwarded.
@@ -30,14 +30,14 @@ pub(crate) struct Progress<'a> {
 
 impl<'a> Progress<'a> {
     /// Forwards what belongs to a call, or to the wait for a task that it began.
-    pub(crate) fn of(engine: &'a Engine, call: &'a Routed<'a>) -> Self {
+    pub(crate) fn of(chains: &'a Chains, call: &'a Routed<'a>) -> Self {
         let (client, task) = (call.request.client, call.request.open_task());
         let last = Mutex::new(f64::NEG_INFINITY);
-        Self { client, guarded: is_guarded(call.item), call: Some((engine, call)), task, last }
+        Self { client, guarded: is_guarded(call.item), call: Some((chains, call)), task, last }
     }
 
     fn is_guarded(&self) -> bool {
-        self.guarded || self.call.is_some_and(|(engine, call)| engine.is_guarded_since(call))
+        self.guarded || self.call.is_some_and(|(chains, call)| chains.is_guarded_since(call))
     }
 
     fn rises(&self, progress: f64) -> bool {

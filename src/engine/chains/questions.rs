@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::Chains;
 use super::asked_by_error::asks as asks_by_error;
 use super::asked_client::AskedClient;
 use super::outcome::CallEnd;
@@ -11,10 +12,9 @@ use super::unchecked::Unchecked;
 use crate::domain::json::doubled_key;
 use crate::domain::upstream::{Answer, OutMembers, UpstreamError};
 use crate::domain::version::Era;
-use crate::engine::Engine;
 use crate::engine::request::TaskUse;
 
-impl Engine {
+impl Chains {
     /// Ends the call with an answer that is none: one that asks the client, once its questions have passed their chains, one that
     /// begins a task, or one of which it is not clear what it is. `new` are the entries that came into force since the call
     /// began; they run on answers only.
@@ -30,7 +30,7 @@ impl Engine {
         let asks_by_error = matches!(answer.unseen(), Answer::Error(error) if asks_by_error(error));
         let begins_task = facts.begins_task || matches!(call.request.task, TaskUse::Begins(_));
         if facts.asks_back || asks_by_error || facts.unclear || begins_task {
-            ended(new.denial().map(|denial| self.refused(call.request.kind, denial)))?;
+            ended(new.denial().map(|denial| self.ends.refused(call.request.kind, denial)))?;
         }
         client.asks_by_error(answer).await?;
         // The chains over the questions can take long.
@@ -60,6 +60,6 @@ impl Engine {
         } else {
             return None;
         };
-        Some(self.upstream_failed(call, &UpstreamError::Protocol(why.into())))
+        Some(self.ends.upstream_failed(call, &UpstreamError::Protocol(why.into())))
     }
 }

@@ -13,18 +13,27 @@ use super::when::WhenInput;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::Refusal;
 use crate::domain::plugin::{Failure, Phase};
-use crate::domain::ports::{LinkedPlugin, Loading};
+use crate::domain::ports::{LinkedPlugin, Loading, RunPlugin};
 use crate::domain::reason::Reason;
 use crate::domain::record::{EntryOutcome, EntryTrace};
-use crate::engine::Engine;
+use crate::engine::plan::in_force::InForce;
 use crate::engine::plan::link::{Linked, LinkedChain, LinkedEntry};
 use crate::engine::plan::linked_item::Selected;
 use crate::engine::plan::snapshot::{Found, Snapshot};
+use crate::telemetry::metrics::Metrics;
 
 /// How often to check whether plugins are loaded.
 const LOOK: Duration = Duration::from_millis(5);
 
-impl Engine {
+/// Which plugins are loaded in this process.
+#[derive(Clone)]
+pub struct PluginLoads {
+    pub(in crate::engine) plugins: Arc<dyn RunPlugin>,
+    pub(in crate::engine) in_force: Arc<InForce>,
+    pub(in crate::engine) metrics: Arc<Metrics>,
+}
+
+impl PluginLoads {
     /// Waits until the plugins that guard calls of this item are no longer being loaded, for at most the queue timeout
     /// plus the entry's timeout. Returns true if the item must be looked up again: all these loads have ended, or
     /// another plan or choice of forms has replaced the snapshot. Returns false after a timeout, or if no plugin was
@@ -60,7 +69,7 @@ impl Engine {
     /// Waits until the plugins that must run in these chains are no longer being loaded, for at most the queue timeout plus
     /// the entry's timeout.
     pub(crate) async fn wait_for_entries<'a>(&self, chains: impl Iterator<Item = &'a Selected>) {
-        let queue = Duration::from_millis(self.snapshot().plan().gateway.runtime.queue_timeout_ms.into());
+        let queue = Duration::from_millis(self.in_force.snapshot().plan().gateway.runtime.queue_timeout_ms.into());
         let began = Instant::now();
         let entries: Vec<_> = chains.flat_map(Selected::acting).filter(|entry| entry.must_run()).collect();
         for entry in entries {
@@ -80,7 +89,7 @@ impl Engine {
     /// Returns the plugins of the plan in force that are still being loaded, and those for which new calls do not use
     /// the result of the load yet.
     pub(crate) fn late_plugins(&self) -> Vec<ObjectKey> {
-        let linked = Arc::clone(&self.snapshot().linked);
+        let linked = Arc::clone(&self.in_force.snapshot().linked);
         let is_late = |key: &ObjectKey, plugin: &Arc<LinkedPlugin>| match self.plugins.loading(plugin) {
             Loading::Underway | Loading::Unprepared => true,
             Loading::Loaded => linked.stand_ins.contains_key(key),
@@ -96,7 +105,7 @@ impl Engine {
 
     /// Returns the late plugins for which no older form runs, so that calls wait for them.
     pub(crate) fn unserved_plugins(&self) -> Vec<ObjectKey> {
-        let linked = Arc::clone(&self.snapshot().linked);
+        let linked = Arc::clone(&self.in_force.snapshot().linked);
         let serves = |key: &ObjectKey| {
             let older = linked.stand_ins.get(key).map(|form| self.plugins.loading(&form.plugin));
             older == Some(Loading::Loaded)
@@ -115,7 +124,8 @@ impl Engine {
     /// Waits until another plan is in force, or the same plan with other forms of its plugins.
     async fn wait_until_replaced(&self, linked: &Arc<Linked>) {
         // The engine owns the sender, so the channel cannot be closed.
-        let _ = self.plans.subscribe().wait_for(|()| !Arc::ptr_eq(&self.snapshot().linked, linked)).await;
+        let _ =
+            self.in_force.plans.subscribe().wait_for(|()| !Arc::ptr_eq(&self.in_force.snapshot().linked, linked)).await;
     }
 
     /// Returns the denial of a call or a question that cannot be guarded: because of the first chain that refuses, or the

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::slice;
 use std::sync::Arc;
 
+use super::Chains;
 use super::content::Content;
 use super::outcome::{CallEnd, Denial, DenialKind};
 use super::routed_call::Routed;
@@ -17,7 +18,6 @@ use crate::domain::plugin::{Phase, Role};
 use crate::domain::reason::Reason;
 use crate::domain::record::CallOutcome;
 use crate::domain::upstream::OutMembers;
-use crate::engine::Engine;
 use crate::engine::access::admission::check_refusing;
 use crate::engine::plan::entries::{LinkedChain, LinkedEntry};
 use crate::engine::plan::link::LinkedUpstream;
@@ -91,7 +91,7 @@ fn past_new_guard_when_sent(chain: &str) -> Denial {
     Denial { kind: DenialKind::Failed(Reason::FailsClosed), text: text.to_owned(), ..past_new_guard(chain) }
 }
 
-impl Engine {
+impl Chains {
     /// Checks a call before its next effect. If nothing changed since its last check, this compares two pointers. `sent` is what
     /// was sent or is about to be, if that is known.
     ///
@@ -99,17 +99,17 @@ impl Engine {
     /// The end of the call: the gateway is stopped and something would be sent, the rules deny the call to the client as it is
     /// known now, or an entry that must run has not seen what was sent.
     pub(crate) fn recheck(&self, call: &Routed<'_>, effect: Effect<'_>, sent: Sent<'_>) -> Result<NewGuards, CallEnd> {
-        let newest = self.snapshot();
+        let newest = self.in_force.snapshot();
         let sends = !matches!(effect, Effect::Answer(_));
-        let open = if sends { self.check_open(&newest, call.request.caller) } else { check_refusing(&newest) };
-        open.map_err(|error| self.not_admitted(&error))?;
+        let open = if sends { self.gate.check_open(&newest, call.request.caller) } else { check_refusing(&newest) };
+        open.map_err(|error| self.ends.not_admitted(&error))?;
         let answered_by = call.request.client.latest_identity();
         if answered_by.is_none() && Arc::ptr_eq(&newest.linked, &call.snapshot.linked) {
             return Ok(NewGuards::default());
         }
         let Some(index) = newest.upstream_of(call.plan()) else {
             // No rule and no chain can name an upstream that was deleted. An answer that is already there may be given.
-            let gone = || self.not_there(&newest, call.request, call.meta, &Lookup::Unknown);
+            let gone = || self.ends.not_there(&newest, call.request, call.meta, &Lookup::Unknown);
             // A run finds out itself that its pipeline is gone.
             let ends = sends && call.plan().pipeline().is_none();
             return if ends { Err(gone()) } else { Ok(NewGuards::default()) };
@@ -124,18 +124,18 @@ impl Engine {
         for selected in call.chains_in(&newest, upstream, Phase::Request, None) {
             if let Some(chain) = known.first_new(&selected, Some((call, &contents))) {
                 let denial = if sends { past_new_guard(chain) } else { past_new_guard_when_sent(chain) };
-                return Err(self.refused(call.request.kind, denial));
+                return Err(self.ends.refused(call.request.kind, denial));
             }
         }
         let response = call.chains_in(&newest, upstream, Phase::Response, None);
         if let Some((chain, refusal)) = response.iter().find_map(|it| known.newly_refusing(it)) {
-            return Err(self.refused(call.request.kind, Denial::refused(Some(chain), refusal)));
+            return Err(self.ends.refused(call.request.kind, Denial::refused(Some(chain), refusal)));
         }
         let mut asked = effect.questions().iter();
         match asked.find_map(|asked| call.new_over_questions(&newest, upstream, *asked)) {
             // The client's answer must not reach the server past it.
             Some(chain) if matches!(effect, Effect::Send(_)) => {
-                Err(self.refused(call.request.kind, past_new_guard(&chain)))
+                Err(self.ends.refused(call.request.kind, past_new_guard(&chain)))
             }
             question => Ok(NewGuards { response: known.all_new(&response), question }),
         }
@@ -143,7 +143,7 @@ impl Engine {
 
     /// Whether an entry over the answer that must run came into force after the call began. Texts of the server do not pass it.
     pub(crate) fn is_guarded_since(&self, call: &Routed<'_>) -> bool {
-        let newest = self.snapshot();
+        let newest = self.in_force.snapshot();
         if Arc::ptr_eq(&newest.linked, &call.snapshot.linked) {
             return false;
         }
@@ -156,7 +156,7 @@ impl Engine {
     /// Returns the end of a call whose questions passed their chains while a Guard came into force, or a rule that denies the call.
     pub(in crate::engine) fn denied_since(&self, call: &Routed<'_>, sent: &OutMembers) -> Option<CallEnd> {
         match self.recheck(call, Effect::Answer(&[]), Sent::Members(sent)) {
-            Ok(new) => new.denial().map(|denial| self.refused(call.request.kind, denial)),
+            Ok(new) => new.denial().map(|denial| self.ends.refused(call.request.kind, denial)),
             Err(end) => Some(end),
         }
     }
@@ -179,7 +179,7 @@ impl Engine {
         let read = if rules.read_calls() { contents } else { &contents[..1] };
         for content in read {
             let decision = newest.decide_at(client, call.route, upstream, call.access_content(content));
-            if let Some(end) = self.not_allowed(call, newest, decision, "waited") {
+            if let Some(end) = self.ends.not_allowed(call, newest, decision, "waited") {
                 return Err(end);
             }
         }
@@ -188,12 +188,12 @@ impl Engine {
 
     fn key_removed(&self, call: &Routed<'_>) -> CallEnd {
         let text = "The API key with which this call began is not accepted any more.".to_owned();
-        self.refused(call.request.kind, Denial::without_cause(Reason::NotAuthorized, text))
+        self.ends.refused(call.request.kind, Denial::without_cause(Reason::NotAuthorized, text))
     }
 
     /// Whether a client may still see a resource that it has subscribed to.
     pub fn still_shows(&self, caller: &Caller, endpoint: Endpoint<'_>, uri: &str) -> bool {
-        let snapshot = self.snapshot();
+        let snapshot = self.in_force.snapshot();
         let Some(identity) = current_identity(&snapshot, &caller.identity) else { return false };
         match endpoint.find(&snapshot, ItemKind::Resource, uri) {
             Lookup::Found(found) => snapshot.shows((identity, &caller.session), &found.route),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::Chains;
 use super::asked_client::AskedClient;
 use super::chain::{CallContext, ChainEnd};
 use super::content::Content;
@@ -16,10 +17,9 @@ use crate::domain::item::ItemKind;
 use crate::domain::question::RESULT_TYPE;
 use crate::domain::upstream::{OutMembers, ServerAnswer};
 use crate::domain::version::Era;
-use crate::engine::Engine;
 use crate::engine::request::Reply;
 
-impl Engine {
+impl Chains {
     /// Runs the response chains on an answer, and writes what they let pass as the client of the call can read it.
     pub(in crate::engine) async fn release(
         self: &Arc<Self>,
@@ -66,7 +66,7 @@ impl Engine {
         if context.unique_keys
             && let Some(steps) = content.doubled_key()
         {
-            return self.withheld(call, &steps);
+            return self.ends.withheld(call, &steps);
         }
         let changed = match self.run_all_response_chains(call, context, &content, (sent, new), traces).await {
             Ok(changed) => changed,
@@ -117,7 +117,7 @@ impl Engine {
             }
             let guarded = std::mem::replace(&mut context.unique_keys, true);
             if let Some(steps) = changed.as_ref().unwrap_or(content).doubled_key().filter(|_| !guarded) {
-                return Err(self.withheld(call, &steps));
+                return Err(self.ends.withheld(call, &steps));
             }
         }
     }

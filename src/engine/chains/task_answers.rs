@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use super::Chains;
 use super::asked_client::AskedClient;
 use super::chain::CallContext;
 use super::entry_traces::EntryTraces;
@@ -30,11 +31,10 @@ use crate::domain::skim::Skim;
 use crate::domain::task::TaskFacts;
 use crate::domain::upstream::{Answer, ServerAnswer, UpstreamError};
 use crate::domain::version::Era;
-use crate::engine::Engine;
 use crate::engine::plan::linked_item::Selected;
 use crate::engine::request::{Reply, TaskUse};
 
-impl Engine {
+impl Chains {
     /// Returns the end of a call whose server answers with a task; `None` if the answer is another one.
     pub(in crate::engine) fn task_begun(&self, call: &Routed<'_>, answer: &Unchecked) -> Option<CallEnd> {
         let Answer::Result(result) = answer.unseen() else { return None };
@@ -53,14 +53,14 @@ impl Engine {
         if call.item.is_guarded()
             && let Some(steps) = doubled_key(result.get())
         {
-            return Some(self.withheld(call, &steps));
+            return Some(self.ends.withheld(call, &steps));
         }
         if call.item.watches_questions() && asks(result) {
-            return Some(self.refused(call.request.kind, past_chains()));
+            return Some(self.ends.refused(call.request.kind, past_chains()));
         }
         Some(match begun {
             Ok(result) => CallEnd::task_begun(result),
-            Err(why) => self.upstream_failed(call, &UpstreamError::Protocol(why.to_owned())),
+            Err(why) => self.ends.upstream_failed(call, &UpstreamError::Protocol(why.to_owned())),
         })
     }
 
@@ -81,7 +81,7 @@ impl Engine {
 
     fn sealed_task(&self, call: &Routed<'_>, id: String) -> Result<String, &'static str> {
         let task = TaskFacts { upstream: call.facts.upstream.clone(), tool: call.facts.tool.clone(), id };
-        self.seal_task(call.request.caller, &call.request.endpoint, &task)
+        self.gate.seal_task(call.request.caller, &call.request.endpoint, &task)
     }
 
     /// Returns the end of a request about a task that the server has answered.
@@ -97,7 +97,7 @@ impl Engine {
             && let Answer::Result(text) | Answer::Error(text) = answer.unseen()
             && let Some(steps) = doubled_key(text.get())
         {
-            return Released::new(self.withheld(call, &steps));
+            return Released::new(self.ends.withheld(call, &steps));
         }
         let ServerAnswer { era, answer } = answer.open();
         Released::new(match (answer, method) {
@@ -134,7 +134,7 @@ impl Engine {
         let context = CallContext::of(&call.facts, method, client);
         let facts = content.facts();
         if (facts.asks_back || facts.unclear) && (call.item.watches_questions() || new.denial().is_some()) {
-            return self.refused(ItemKind::Tool, past_chains());
+            return self.ends.refused(ItemKind::Tool, past_chains());
         }
         self.run_response_chains(call, context, content, (None, new), traces).await
     }
@@ -149,13 +149,13 @@ impl Engine {
         traces: &mut EntryTraces,
     ) -> CallEnd {
         let call = client.client.call;
-        let protocol = |why: &str| self.upstream_failed(call, &UpstreamError::Protocol(why.to_owned()));
+        let protocol = |why: &str| self.ends.upstream_failed(call, &UpstreamError::Protocol(why.to_owned()));
         let state = Skim::from(result);
         if state.members().is_none() {
             return protocol("its task is not a JSON object");
         }
         if asks(result) && call.item.watches_questions() {
-            return self.refused(ItemKind::Tool, past_chains()).into_error();
+            return self.ends.refused(ItemKind::Tool, past_chains()).into_error();
         }
         let mut shown = match shown(call, result) {
             Ok(shown) => shown,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::table::InvocationEntry;
+use super::Invocations;
 use crate::config::nearest;
 use crate::domain::budget::Category;
 use crate::domain::capabilities::ClientCapabilities;
@@ -22,9 +22,9 @@ use crate::domain::rpc::{INVALID_PARAMS, REQUEST_CANCELLED, RpcError};
 use crate::domain::section::{Place, SECTION};
 use crate::domain::upstream::InputRound;
 use crate::domain::version::{Era, LEGACY_VERSIONS};
-use crate::engine::Engine;
 use crate::engine::chains::host::may_be_arguments;
 use crate::engine::chains::routed_call::timestamp;
+use crate::engine::in_flight::invocations::InvocationEntry;
 use crate::engine::plan::snapshot::Snapshot;
 use crate::engine::request::{CallRequest, Caller, Endpoint, Reply, TaskUse};
 
@@ -45,10 +45,10 @@ pub enum InvokeError {
     Full,
 }
 
-impl Engine {
+impl Invocations {
     /// The most recent invocations.
     pub fn invocations(&self) -> &super::InvocationTable {
-        &self.state.invocations
+        &self.table
     }
 
     /// Creates an invocation, and runs it in a task of its own.
@@ -57,7 +57,7 @@ impl Engine {
     /// If the plan has no such upstream, the parameters cannot be arguments, the place in the document is not valid, or too
     /// many invocations are running.
     pub fn invoke(self: &Arc<Self>, mut new: NewInvocation) -> Result<Arc<InvocationEntry>, InvokeError> {
-        let snapshot = self.snapshot();
+        let snapshot = self.in_force.snapshot();
         if let Some(server) = &mut new.server_id {
             *server = name_of(&snapshot, server)?;
         }
@@ -68,7 +68,7 @@ impl Engine {
             return Err(InvokeError::InvalidParameters);
         }
         let entry = Arc::new(InvocationEntry::new(invocation, self.budget.reservation(Category::Answer)));
-        if !self.state.invocations.add(&entry) {
+        if !self.table.add(&entry) {
             return Err(InvokeError::Full);
         }
         self.run_in_background(Arc::clone(&entry));
@@ -84,15 +84,15 @@ impl Engine {
     }
 
     fn run_in_background(self: &Arc<Self>, running: Arc<InvocationEntry>) {
-        let engine = Arc::clone(self);
-        drop(self.run_detached(async move {
+        let invocations = Arc::clone(self);
+        drop(self.gate.run_detached(async move {
             let end = tokio::select! {
                 biased;
                 () = running.cancelled.cancelled() => end_of_error(RpcError::new(REQUEST_CANCELLED, "it was cancelled")),
-                end = engine.run_invocation(&running) => end,
+                end = invocations.run_invocation(&running) => end,
             };
-            running.end(end, timestamp(engine.clock.unix_millis()));
-            engine.state.invocations.trim(&running);
+            running.end(end, timestamp(invocations.clock.unix_millis()));
+            invocations.table.trim(&running);
         }));
     }
 
@@ -102,8 +102,8 @@ impl Engine {
             Ok(found) => found,
             Err(error) => return end_of_error(error),
         };
-        let (snapshot, began) = (self.snapshot(), self.clock.monotonic());
-        let cut = self.state.cut.load_full();
+        let (snapshot, began) = (self.in_force.snapshot(), self.clock.monotonic());
+        let cut = self.gate.cut.load_full();
         let is_stopped = cut.is_cancelled();
         entry.update(|state| {
             (state.server_id, state.tool_name) = (Some(server.clone()), tool.clone());
@@ -139,7 +139,7 @@ impl Engine {
             token: None,
             session: String::new(),
             capabilities: ClientCapabilities::default(),
-            tracker: Arc::clone(&self.state.local),
+            tracker: Arc::clone(&self.gate.local),
             by_address: false,
         };
         let (input, meta): (&RawValue, _) = (&wanted.parameters, meta_of(wanted));
@@ -161,7 +161,7 @@ impl Engine {
             within: None,
             task: TaskUse::None,
         };
-        self.call(request).await
+        self.calls.call(request).await
     }
 
     /// Returns the name of the upstream and the upstream's own name for the tool. If the invocation names no upstream, this is
@@ -174,16 +174,16 @@ impl Engine {
         }
         let place = Place::of_meta(meta_of(wanted).as_deref()).unwrap_or_default();
         let bound = |snapshot: &Snapshot| snapshot.bound_section(place.as_ref()).map(|section| section.index());
-        let snapshot = self.snapshot();
+        let snapshot = self.in_force.snapshot();
         let mut found = tool_of(&snapshot, name, bound(&snapshot));
         if found.is_none() {
-            self.wait_for_lists(&snapshot, &Endpoint::All, ItemKind::Tool).await;
-            let snapshot = self.snapshot();
+            self.lists.wait_for_lists(&snapshot, &Endpoint::All, ItemKind::Tool).await;
+            let snapshot = self.in_force.snapshot();
             // A call of another upstream than the bound one is refused, which says why.
             found = tool_of(&snapshot, name, bound(&snapshot)).or_else(|| tool_of(&snapshot, name, None));
         }
         found.ok_or_else(|| {
-            let hint = Endpoint::All.did_you_mean(&self.snapshot(), ItemKind::Tool, name);
+            let hint = Endpoint::All.did_you_mean(&self.in_force.snapshot(), ItemKind::Tool, name);
             RpcError::new(INVALID_PARAMS, format!("no enabled upstream has the tool {name:.200}{hint}"))
         })
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use tokio::sync::watch;
 
 use crate::domain::item::ItemKind;
-use crate::engine::Engine;
+use crate::engine::plan::in_force::InForce;
 use crate::engine::plan::snapshot::ListRevisions;
 
 /// What is known of the lists at one moment.
@@ -18,16 +18,16 @@ struct Marks {
 
 /// Follows the changes of lists for one client. The snapshot itself would keep its plan alive.
 pub struct ListChanges {
-    engine: Arc<Engine>,
+    in_force: Arc<InForce>,
     lists: watch::Receiver<()>,
     known: Marks,
 }
 
 impl ListChanges {
     /// Begins with the lists as they are.
-    pub fn new(engine: &Arc<Engine>) -> Self {
-        let lists = engine.lists();
-        Self { known: engine.list_marks(), lists, engine: Arc::clone(engine) }
+    pub fn new(in_force: &Arc<InForce>) -> Self {
+        let lists = in_force.lists();
+        Self { known: in_force.list_marks(), lists, in_force: Arc::clone(in_force) }
     }
 
     /// Waits until lists have changed, or a server has announced that its own has. Returns their kinds, of which templates
@@ -35,7 +35,7 @@ impl ListChanges {
     pub async fn next(&mut self) -> Option<Vec<ItemKind>> {
         loop {
             self.lists.changed().await.ok()?;
-            let newest = self.engine.list_marks();
+            let newest = self.in_force.list_marks();
             let known = std::mem::replace(&mut self.known, newest);
             let has_changed = |kind: ItemKind| {
                 self.known.revisions.of(kind) != known.revisions.of(kind)
@@ -52,9 +52,9 @@ impl ListChanges {
     }
 }
 
-impl Engine {
+impl InForce {
     fn list_marks(&self) -> Marks {
-        let announced = *self.state.announced.lock().unwrap_or_else(PoisonError::into_inner);
+        let announced = *self.catalogues.announced.lock().unwrap_or_else(PoisonError::into_inner);
         Marks { revisions: self.snapshot().list_revisions().clone(), announced }
     }
 
@@ -64,7 +64,7 @@ impl Engine {
         if !is_announced {
             return take();
         }
-        self.state.announced.lock().unwrap_or_else(PoisonError::into_inner)[kind as usize] += 1;
+        self.catalogues.announced.lock().unwrap_or_else(PoisonError::into_inner)[kind as usize] += 1;
         take();
         self.lists.send_replace(());
     }

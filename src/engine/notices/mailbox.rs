@@ -62,7 +62,7 @@ impl Update {
 impl Mailbox {
     /// Adds a change, unless the same one waits. If too many changes of parts wait, the whole resource is said to have
     /// changed.
-    pub(super) fn add(&self, mut update: Update) {
+    pub(in crate::engine) fn add(&self, mut update: Update) {
         let mut state = self.lock();
         if update.subscribed != update.changed {
             if state.parts >= MAX_PARTS {
@@ -80,7 +80,7 @@ impl Mailbox {
     }
 
     /// Adds a log message. Returns how many are dropped for it.
-    pub(super) fn log(&self, params: &Arc<str>) -> usize {
+    pub(in crate::engine) fn log(&self, params: &Arc<str>) -> usize {
         let state = &mut *self.lock();
         state.logged_bytes += params.len();
         state.logged.push_back(Arc::clone(params));
@@ -94,7 +94,7 @@ impl Mailbox {
     }
 
     /// Forgets the changes of a resource that the client subscribes to no more.
-    pub(super) fn forget(&self, subscribed: &str) {
+    pub(in crate::engine) fn forget(&self, subscribed: &str) {
         let state = &mut *self.lock();
         let (known, parts) = (&mut state.known, &mut state.parts);
         state.waiting.retain(|update| {

@@ -4,13 +4,10 @@
 
 mod list_changes;
 mod mailbox;
-mod server_log;
-mod subscribing;
 mod subscription;
 mod subscriptions;
 
 pub use list_changes::ListChanges;
 pub use mailbox::{Mailbox, Notice};
-pub use subscribing::SubscribeRequest;
 pub use subscription::Subscription;
 pub use subscriptions::{MAX_OF_CLIENT, Subscribers};

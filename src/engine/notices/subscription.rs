@@ -12,7 +12,7 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    pub(super) fn new(entry: SubscriberEntry, servers: &Arc<Servers>) -> Self {
+    pub(in crate::engine) fn new(entry: SubscriberEntry, servers: &Arc<Servers>) -> Self {
         Self { entry, servers: Arc::clone(servers) }
     }
 }

@@ -53,12 +53,12 @@ impl Subscriber {
 }
 
 /// The entry of one client for one resource in the table of subscribers, until it is dropped.
-pub(super) struct SubscriberEntry {
+pub(in crate::engine) struct SubscriberEntry {
     subscribers: Arc<Subscribers>,
     mailbox: Arc<Mailbox>,
-    pub(super) upstream: ObjectKey,
+    pub(in crate::engine) upstream: ObjectKey,
     /// The server's own URI.
-    pub(super) uri: Arc<str>,
+    pub(in crate::engine) uri: Arc<str>,
     /// The URI as the client has it.
     public: Arc<str>,
     number: u64,
@@ -90,7 +90,7 @@ impl Subscribers {
     /// Enters a client at the resource `uri`, which it knows as `public`; `None` if it, or this process, has as many
     /// subscriptions as may be. Called before the server is asked, so that what is under way counts. From then on the client is
     /// told of changes.
-    pub(super) fn enter(
+    pub(in crate::engine) fn enter(
         self: &Arc<Self>,
         upstream: &ObjectKey,
         (uri, public): (&str, &str),
@@ -147,7 +147,7 @@ impl Subscribers {
 
     /// Tells those who subscribed to the resource, or to one that it is a part of, that it changed. Unless `names_parts`, they
     /// are told that what they subscribed to changed.
-    pub(super) fn tell(&self, upstream: &ObjectKey, uri: &str, names_parts: bool) {
+    pub(in crate::engine) fn tell(&self, upstream: &ObjectKey, uri: &str, names_parts: bool) {
         let state = self.lock();
         let Some(by_uri) = state.by_upstream.get(upstream) else { return };
         let changed: Arc<str> = by_uri.get_key_value(uri).map_or_else(|| Arc::from(uri), |(uri, _)| Arc::clone(uri));

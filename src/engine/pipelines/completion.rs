@@ -132,10 +132,10 @@ impl RunContext<'_> {
             timeout: Duration::from_millis(model.timeout_ms.into()).min(self.remaining()),
         };
         let (started, span) = (Instant::now(), spans::chat(&model.model));
-        let answered = self.engine.models.complete(&request).instrument(span.clone()).await;
+        let answered = self.pipelines.models.complete(&request).instrument(span.clone()).await;
         spans::completed(&span, &answered);
         let outcome = answered.as_ref().map(|answer| answer.usage).map_err(|failure| failure.reason);
-        self.engine.metrics.models.called(&model.model, started.elapsed(), outcome);
+        self.pipelines.metrics.models.called(&model.model, started.elapsed(), outcome);
         let mut answer = answered.map_err(|failure| {
             ModelFailure::new(failure.reason, format!("model {} of role {}: {failure}", model.model, model.role))
         })?;

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::runs::RunEntry;
+use super::Pipelines;
 use crate::domain::method::Method;
 use crate::domain::model::TokenUse;
 use crate::domain::pipeline::{InvalidSource, NewSource, Sources};
@@ -15,10 +15,10 @@ use crate::domain::plan::PipelinePlan;
 use crate::domain::ports::ToClient;
 use crate::domain::reason::Reason;
 use crate::domain::rpc::{INVALID_PARAMS, RpcError};
-use crate::engine::Engine;
 use crate::engine::chains::chain::CallContext;
 use crate::engine::chains::recheck::{Effect, Sent};
 use crate::engine::chains::routed_call::{Routed, timestamp};
+use crate::engine::in_flight::runs::RunEntry;
 use crate::engine::plan::linked_pipeline::LinkedPipeline;
 
 /// The maximum number of pieces of evidence of a run, and the maximum size of one, in bytes.
@@ -27,7 +27,7 @@ const MAX_EVIDENCE_SIZE: usize = 16 << 10;
 
 /// What all steps of a run use.
 pub(super) struct RunContext<'a> {
-    pub(super) engine: &'a Arc<Engine>,
+    pub(super) pipelines: &'a Arc<Pipelines>,
     pub(super) call: &'a Routed<'a>,
     pub(super) pipeline: &'a LinkedPipeline,
     /// The pipeline with its customizations for this run. Plugins that change it change `pipeline` too.
@@ -129,8 +129,11 @@ impl RunContext<'_> {
     /// # Errors
     /// The reason, and what to do.
     pub(super) fn check_in_force(&self, tool: Option<&str>) -> Result<(), (Reason, String)> {
-        let (snapshot, name) = (self.engine.snapshot(), &self.name);
-        self.engine.check_open(&snapshot, self.call.request.caller).map_err(|error| (error.reason, error.message))?;
+        let (snapshot, name) = (self.pipelines.in_force.snapshot(), &self.name);
+        self.pipelines
+            .gate
+            .check_open(&snapshot, self.call.request.caller)
+            .map_err(|error| (error.reason, error.message))?;
         let withdrawn = |why: String| Err((Reason::Withdrawn, why));
         let mut upstreams = snapshot.linked.upstreams.iter();
         let newest = upstreams.find(|upstream| upstream.target.plan.key == self.call.plan().key);
@@ -144,10 +147,12 @@ impl RunContext<'_> {
                 "spec.tools of ToolPipeline {name} was changed since the run began, and does not include {tool:.128} any \
                  more: include it, or do without it"
             )),
-            _ if self.engine.recheck(self.call, Effect::Send(&[]), Sent::Unchanged).is_err() => withdrawn(format!(
-                "since the run began, the rules of the gateway have changed for this client, or a Guard came into force over \
+            _ if self.pipelines.chains.recheck(self.call, Effect::Send(&[]), Sent::Unchanged).is_err() => {
+                withdrawn(format!(
+                    "since the run began, the rules of the gateway have changed for this client, or a Guard came into force over \
                  ToolPipeline {name}: call its tool again"
-            )),
+                ))
+            }
             _ => Ok(()),
         }
     }
@@ -173,7 +178,7 @@ impl RunContext<'_> {
     /// # Errors
     /// If it is not valid.
     pub(super) fn add_source(&self, source: NewSource) -> Result<String, InvalidSource> {
-        self.used.lock().add_source(source, self.engine.clock.unix_millis())
+        self.used.lock().add_source(source, self.pipelines.clock.unix_millis())
     }
 
     /// The context of calls that steps make.

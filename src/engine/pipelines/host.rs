@@ -99,7 +99,7 @@ impl RunContext<'_> {
             return Err(RpcError::refused(Reason::ToolNotAllowed, message));
         }
         // It would call the tool that its arguments name.
-        if OWN_TOOLS.contains(&tool) && self.engine.snapshot().finds_tools() {
+        if OWN_TOOLS.contains(&tool) && self.pipelines.in_force.snapshot().finds_tools() {
             let message = format!("{tool} is a tool of the gateway itself: call tools by their names");
             return Err(RpcError::refused(Reason::ToolNotAllowed, message));
         }
@@ -111,7 +111,7 @@ impl RunContext<'_> {
             return Err(RpcError::refused(Reason::BudgetExhausted, message));
         }
         used.tool_calls += 1;
-        self.engine.metrics.pipelines.tool_called(&self.call.facts.upstream);
+        self.pipelines.metrics.pipelines.tool_called(&self.call.facts.upstream);
         Ok(())
     }
 }
@@ -120,7 +120,7 @@ impl<'a> StepHost<'a> {
     /// Answers the requests of a step that takes answers of at most `max_input` bytes. `plugin` is the name of its plugin;
     /// empty if it has none.
     pub(super) fn new(run: &'a RunContext<'a>, step: &'a str, plugin: &'a str, max_input: u64) -> Self {
-        let calls = CallHost::of_step(run.engine, run.call_context(), max_input);
+        let calls = CallHost::of_step(&run.pipelines.chains, run.call_context(), max_input);
         let (tool_slots, model_slots) = (Semaphore::new(MAX_TOOL_CALLS), Semaphore::new(MAX_MODEL_CALLS));
         let (models, refused) = (Arc::default(), Mutex::default());
         Self { run, step, plugin, calls, tool_slots, model_slots, models, refused }
@@ -142,7 +142,7 @@ impl<'a> StepHost<'a> {
     pub(super) async fn call(&self, tool: &str, arguments: Option<&RawValue>) -> Answer {
         self.answered(self.try_call(tool, arguments).await.map_err(|mut refusal| {
             // A name that is none of a tool can be content.
-            refusal.quotes |= self.run.engine.snapshot().routes.public(ItemKind::Tool, tool).is_none();
+            refusal.quotes |= self.run.pipelines.in_force.snapshot().routes.public(ItemKind::Tool, tool).is_none();
             refusal
         }))
     }
@@ -234,7 +234,7 @@ impl Host for StepHost<'_> {
             "llm" => Box::pin(async move { self.answered(self.complete(arguments).await) }),
             "ask" => Box::pin(async move { self.answered(self.ask(arguments).await) }),
             _ => {
-                let answered = self.run.used.lock().answer(op, arguments, self.run.engine.clock.unix_millis());
+                let answered = self.run.used.lock().answer(op, arguments, self.run.pipelines.clock.unix_millis());
                 // The scheme of a URL is the plugin's.
                 let refused = |error| Refusal { error, quotes: true };
                 let answered = answered.map(|value| Answer::Result(to_raw(&value))).map_err(refused);

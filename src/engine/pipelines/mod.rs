@@ -16,17 +16,34 @@ mod overrides;
 mod plugin_call;
 mod provider;
 mod run;
-pub(crate) mod runs;
 mod server;
 mod shape;
-mod shown_run;
 mod step;
-mod tasks;
 
 pub(crate) use context::{RunUse, research_type};
 pub(in crate::engine) use loops::{applying, customized};
-pub use runs::{AnswerError, MAX_KEPT, RunTable};
 pub(in crate::engine) use server::probed;
 pub(crate) use shape::check_result;
-pub use shown_run::{Run, RunStatus};
-pub use tasks::RunTool;
+
+use std::sync::Arc;
+
+use crate::domain::ports::{Clock, CompleteModel};
+use crate::engine::access::gate::Gate;
+use crate::engine::catalogue::Catalogues;
+use crate::engine::chains::Chains;
+use crate::engine::in_flight::runs::RunTable;
+use crate::engine::plan::in_force::InForce;
+use crate::telemetry::metrics::Metrics;
+
+/// Runs pipelines, and the plugins that make tools.
+pub struct Pipelines {
+    pub(in crate::engine) models: Arc<dyn CompleteModel>,
+    pub(in crate::engine) chains: Arc<Chains>,
+    pub(in crate::engine) gate: Arc<Gate>,
+    pub(in crate::engine) in_force: Arc<InForce>,
+    pub(in crate::engine) catalogues: Arc<Catalogues>,
+    pub(in crate::engine) clock: Arc<dyn Clock>,
+    pub(in crate::engine) metrics: Arc<Metrics>,
+    /// The runs in progress, and those that ended last.
+    pub(in crate::engine) runs: Arc<RunTable>,
+}

@@ -3,14 +3,14 @@
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::runs::Fault;
-use super::shown_run::RunStatus;
 use crate::domain::pipeline::{RUN, RunOutput, SOURCES, Sources};
 use crate::domain::plan::PipelinePlan;
 use crate::domain::plugin::Failure;
 use crate::domain::raw::to_raw;
 use crate::domain::reason::Reason;
 use crate::domain::schema::without_value;
+use crate::engine::in_flight::runs::Fault;
+use crate::engine::in_flight::shown_run::RunStatus;
 use crate::engine::plan::linked_pipeline::LinkedPipeline;
 
 /// The maximum number of bytes of an output.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 
+use super::Pipelines;
 use super::changed::parse;
 use super::context::RunContext;
 use super::output::RunFailure;
@@ -14,7 +15,6 @@ use crate::domain::plan::{AgentKind, OutputTypePlan, PipelinePlan, SynthesizerCo
 use crate::domain::raw::RawObject;
 use crate::domain::reason::Reason;
 use crate::domain::upstream::{Target, UpstreamError};
-use crate::engine::Engine;
 
 /// The functions of such a plugin.
 pub(super) const GET_SCHEMA: &str = "getOutputSchema";
@@ -23,7 +23,7 @@ pub(super) const GET_PROMPT: &str = "getSynthesizerPrompt";
 /// The member of the definition of a tool with the schema of its output.
 const OUTPUT_SCHEMA: &str = "outputSchema";
 
-impl Engine {
+impl Pipelines {
     /// Returns the list of tools of a pipeline: its own, with the schema of the output that its plugin gives.
     ///
     /// # Errors
@@ -75,7 +75,7 @@ impl RunContext<'_> {
 
     /// Returns the schema of the output that clients see.
     fn listed_schema(&self) -> Option<String> {
-        let catalogue = self.engine.state.upstream(&self.call.plan().key).catalogue?;
+        let catalogue = self.pipelines.catalogues.upstream(&self.call.plan().key).catalogue?;
         let (tool, _) = catalogue.tools().next()?;
         let definition = RawObject::parse(tool.definition.get()).ok()?;
         Some(definition.get(OUTPUT_SCHEMA)?.get().to_owned())

@@ -12,13 +12,13 @@ use crate::domain::plan::PhasePluginPlan;
 use crate::domain::plugin::{ContentType, Failure, Mode, Ran};
 use crate::domain::ports::{Host, LinkedPlugin};
 use crate::domain::reason::Reason;
-use crate::engine::Engine;
+use crate::engine::chains::Chains;
 use crate::engine::chains::plugin_run::{Ended, Fault, PluginRun};
 use crate::engine::chains::routed_call::CallFacts;
 
 /// A plugin whose functions are called during a call of a tool.
 pub(super) struct PluginCall<'a> {
-    pub(super) engine: &'a Engine,
+    pub(super) chains: &'a Chains,
     pub(super) facts: &'a CallFacts,
     /// The use of the plugin, with its configuration.
     pub(super) step: &'a PhasePluginPlan,
@@ -53,12 +53,12 @@ impl PluginCall<'_> {
         host: &dyn Host,
         parse: fn(&str) -> Result<T, E>,
     ) -> Result<T, Failure> {
-        let (input, started_at) = (Value::Array(arguments).to_string(), self.engine.clock.unix_millis());
+        let (input, started_at) = (Value::Array(arguments).to_string(), self.chains.clock.unix_millis());
         let written = self.step.config.as_ref().and_then(|text| RawValue::from_string(text.clone()).ok());
         let config = merge_config(self.plugin.plan.config.as_deref(), written.as_deref());
         let name = self.step.key.to_string();
         let run = PluginRun {
-            engine: self.engine,
+            chains: self.chains,
             facts: self.facts,
             plugin: Some(self.plugin),
             name: &name,

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+use super::Pipelines;
 use super::arguments::read_arguments;
 use super::plugin_call::{PluginCall, Unfit};
 use crate::domain::item::{Item, ItemKind, Listed};
@@ -19,7 +20,6 @@ use crate::domain::raw::to_raw;
 use crate::domain::reason::Reason;
 use crate::domain::rpc::RpcError;
 use crate::domain::upstream::{Answer, Target, UpstreamError};
-use crate::engine::Engine;
 use crate::engine::chains::chain::CallContext;
 use crate::engine::chains::host::CallHost;
 use crate::engine::chains::plugin_run::PluginRun;
@@ -71,7 +71,7 @@ impl Host for NoCaller {
     }
 }
 
-impl Engine {
+impl Pipelines {
     /// Asks a provider for its tools.
     ///
     /// # Errors
@@ -97,12 +97,12 @@ impl Engine {
         function: &'static str,
         timeout: Duration,
     ) -> Result<String, Failure> {
-        let plugin = self.snapshot().linked.plugin_of_step(plugin)?;
+        let plugin = self.in_force.snapshot().linked.plugin_of_step(plugin)?;
         let facts = CallFacts::of_list(&target.plan, self.clock.unix_millis());
         let context = context(&facts.request_id, &Value::Null, (0, timeout));
         // It is not recorded: no call has asked for it.
         let run = PluginRun {
-            engine: self,
+            chains: &self.chains,
             facts: &facts,
             plugin: Some(&plugin),
             name: "",
@@ -139,7 +139,7 @@ impl Engine {
         client: &dyn ToClient,
         arguments: Option<&RawValue>,
     ) -> Result<Box<RawValue>, Failure> {
-        let plugin = self.snapshot().linked.plugin_of_step(provider)?;
+        let plugin = self.in_force.snapshot().linked.plugin_of_step(provider)?;
         let facts = &call.facts;
         let own = plugin.plan.timeout_ms.map(|timeout| Duration::from_millis(timeout.into()));
         let timeout = own.unwrap_or(Duration::MAX).min(call.timeout);
@@ -149,7 +149,7 @@ impl Engine {
             "researchSessionId": facts.request_id,
         });
         let called = PluginCall {
-            engine: self,
+            chains: &self.chains,
             facts,
             step: provider,
             plugin: &plugin,
@@ -157,7 +157,8 @@ impl Engine {
             context: &context(&facts.request_id, &caller, (MAX_CALLS, timeout)),
             timeout,
         };
-        let host = CallHost::new(self, CallContext::of(facts, Method::CallTool, client), &plugin, Mode::Enforce);
+        let host =
+            CallHost::new(&self.chains, CallContext::of(facts, Method::CallTool, client), &plugin, Mode::Enforce);
         let given = vec![json!(facts.tool), read_arguments(arguments)?];
         let faults = called.run(VALIDATE, given.clone(), &host, faults).await?;
         if !faults.is_empty() {

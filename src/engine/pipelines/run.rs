@@ -6,23 +6,23 @@ use std::time::Instant;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use super::Pipelines;
 use super::arguments::read_arguments;
 use super::context::{RunContext, SharedUse};
 use super::loops::{counts, customized, holds};
 use super::output::{RunFailure, answer, completed, failure};
-use super::runs::{Fault, RunEntry, RunTable};
-use super::shown_run::{Run, RunStatus};
 use crate::domain::pipeline::{PipelineMachine, RunOutput, RunState, Step, StepResult, StepRole};
 use crate::domain::plan::{AgentKind, AgentPlan};
 use crate::domain::plugin::Failure;
 use crate::domain::ports::ToClient;
 use crate::domain::raw::to_raw;
 use crate::domain::reason::Reason;
-use crate::engine::Engine;
 use crate::engine::chains::routed_call::Routed;
+use crate::engine::in_flight::runs::{Fault, RunEntry, RunTable};
+use crate::engine::in_flight::shown_run::{Run, RunStatus};
 use crate::engine::plan::linked_pipeline::LinkedPipeline;
 
-impl Engine {
+impl Pipelines {
     /// Answers a call whose upstream has no server: it runs the pipeline, or the plugin that makes the tool.
     pub(in crate::engine) async fn run_here(
         self: &Arc<Self>,
@@ -50,7 +50,7 @@ impl Engine {
         let (arguments, refusal) = read_arguments(arguments).map_or_else(|why| (json!({}), Some(why)), |it| (it, None));
         let plan = customized(pipeline, &arguments);
         let run = RunContext {
-            engine: self,
+            pipelines: self,
             call,
             pipeline,
             plan: &plan,
@@ -88,7 +88,7 @@ impl Engine {
 
     /// The runs in progress, and those that ended last.
     pub fn runs(&self) -> &RunTable {
-        &self.state.runs
+        &self.runs
     }
 
     /// Adds the run of a call to those that the admin API shows.
@@ -114,14 +114,14 @@ impl Engine {
             message: None,
             question: None,
         });
-        self.state.runs.add(Arc::clone(&entry));
+        self.runs.add(Arc::clone(&entry));
         entry
     }
 }
 
 /// Ends the entry of a run, and measures the run. One whose future is dropped before it has another outcome is cancelled.
 struct Ending<'a> {
-    engine: &'a Engine,
+    pipelines: &'a Pipelines,
     entry: Arc<RunEntry>,
     upstream: &'a str,
     started: Instant,
@@ -131,7 +131,7 @@ struct Ending<'a> {
 impl<'a> Ending<'a> {
     fn of(run: &RunContext<'a>) -> Self {
         Self {
-            engine: run.engine,
+            pipelines: run.pipelines,
             entry: Arc::clone(&run.entry),
             upstream: &run.call.facts.upstream,
             started: run.started,
@@ -152,8 +152,8 @@ impl Drop for Ending<'_> {
     fn drop(&mut self) {
         let (status, fault) = (self.outcome.0, self.outcome.1.take());
         let reason = fault.as_ref().map(|fault| fault.reason);
-        self.entry.end(status, fault, self.engine.clock.unix_millis());
-        self.engine.metrics.pipelines.run_ended(self.upstream, status.as_str(), reason, self.started.elapsed());
+        self.entry.end(status, fault, self.pipelines.clock.unix_millis());
+        self.pipelines.metrics.pipelines.run_ended(self.upstream, status.as_str(), reason, self.started.elapsed());
     }
 }
 
@@ -221,14 +221,14 @@ impl RunContext<'_> {
     }
 
     async fn run_any(&self, step: Step<'_>, state: &Value) -> Result<StepResult, RunFailure> {
-        self.entry.begin_step(step.name, self.engine.clock.unix_millis());
+        self.entry.begin_step(step.name, self.pipelines.clock.unix_millis());
         let started = Instant::now();
         // Such a step can have failed for what was taken from the run.
         let result = self.run_one(step, state).await.map_err(|why| self.withdrawn(step.name).unwrap_or(why));
         let (pipeline, took) = (&self.call.facts.upstream, started.elapsed());
-        self.engine.metrics.pipelines.step_ended(pipeline, step.name, result.is_ok(), took);
+        self.pipelines.metrics.pipelines.step_ended(pipeline, step.name, result.is_ok(), took);
         self.note_use();
-        self.entry.end_step(result.as_ref().err().map(RunFailure::fault), self.engine.clock.unix_millis());
+        self.entry.end_step(result.as_ref().err().map(RunFailure::fault), self.pipelines.clock.unix_millis());
         result
     }
 

@@ -37,13 +37,13 @@ impl RunContext<'_> {
         parse: fn(&str) -> Result<T, String>,
     ) -> Result<T, RunFailure> {
         let of_step = |failure: Failure| RunFailure::of_step(step.name, failure);
-        let snapshot = self.engine.snapshot();
+        let snapshot = self.pipelines.in_force.snapshot();
         let plugin = snapshot.linked.plugin_of_step(step.plugin).map_err(of_step)?;
         let host = StepHost::new(self, step.name, &step.plugin.key.name, plugin.plan.limits.max_input);
         // A step waits for the tools that it calls, so its default is the time of the run.
         let written = plugin.plan.timeout_ms.map(|timeout| Duration::from_millis(timeout.into()));
         let call = PluginCall {
-            engine: self.engine,
+            chains: &self.pipelines.chains,
             facts: &self.call.facts,
             step: step.plugin,
             plugin: &plugin,

@@ -12,7 +12,7 @@ use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::domain::route::{Route, Routes};
 use crate::domain::seen::SeenNames;
-use crate::engine::upstreams::state::Catalogue;
+use crate::engine::catalogue::upstream_state::Catalogue;
 
 /// Warns of overrides that name a tool which the server does not have, and never had.
 pub(super) fn unknown_overrides(linked: &Linked, lists: &[Option<Arc<Catalogue>>], seen: &SeenNames) -> Vec<Problem> {

@@ -11,7 +11,7 @@ use super::linked_pipeline::LinkedPipeline;
 use crate::domain::item::{Hints, Item, ItemKind};
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::route::{Offer, Routes};
-use crate::engine::upstreams::state::Catalogue;
+use crate::engine::catalogue::upstream_state::Catalogue;
 
 /// What a pipeline that calls no tool does.
 const NOTHING: Hints = Hints { read_only: true, destructive: false, idempotent: true, open_world: false };

@@ -10,7 +10,11 @@ use crate::domain::problem::Problem;
 
 /// Leaves the connections of `running` as they are where those of `plan` need values that are not there. Everything else of an
 /// upstream is as the plan has it, such as the tools that it offers. Returns a Problem for each of these upstreams.
-pub(super) fn keep_connections(plan: &mut Plan, running: &[LinkedUpstream], secrets: &impl Secrets) -> Vec<Problem> {
+pub(in crate::engine) fn keep_connections(
+    plan: &mut Plan,
+    running: &[LinkedUpstream],
+    secrets: &impl Secrets,
+) -> Vec<Problem> {
     let mut problems = Vec::new();
     for upstream in plan.upstreams.iter_mut().filter(|upstream| upstream.enabled && upstream.refusing.is_none()) {
         let before = running.iter().find(|known| known.target.plan.key == upstream.key);

@@ -223,6 +223,11 @@ impl Linked {
         self.plan.gateway.tool_discovery == ToolDiscovery::Search
     }
 
+    /// The keys of the upstreams, in their order.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.upstreams.iter().map(|upstream| &upstream.target.plan.key)
+    }
+
     /// Returns the same plan, linked with these older forms and these failed loads.
     pub(crate) fn relinked(&self, stand_ins: StandIns, not_loaded: Vec<FailedForm>) -> Self {
         let mut linked = Self {

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::filtered::{FilterOutcome, FilterRoom, FilteredDefinitions, MAX_KEPT};
 use super::link::{Linked, LinkedChain};
 use super::linked_item::{Selected, selected};
 use super::withheld::Withheld;
@@ -17,6 +16,7 @@ use crate::domain::plan::{Refusal, UpstreamPlan};
 use crate::domain::plugin::Phase;
 use crate::domain::raw::to_raw;
 use crate::domain::upstream::Target;
+use crate::engine::catalogue::filtered::{FilterOutcome, FilterRoom, FilteredDefinitions, MAX_KEPT};
 
 /// The maximum number of items of one upstream that are named as dropped.
 const MAX_NAMED: usize = 20;

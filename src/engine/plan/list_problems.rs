@@ -19,9 +19,9 @@ use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::domain::route::Routes;
 use crate::domain::seen::{MAX_BYTES, MAX_OF_NAMESPACE, MAX_OF_ONE, MAX_SEEN, SeenNames};
-use crate::engine::state::EngineState;
-use crate::engine::upstreams::pinning::changed;
-use crate::engine::upstreams::state::Catalogue;
+use crate::engine::catalogue::Catalogues;
+use crate::engine::catalogue::pinning::changed;
+use crate::engine::catalogue::upstream_state::Catalogue;
 
 /// The maximum number of upstreams that one message names.
 const MAX_LISTED: usize = 10;
@@ -34,7 +34,7 @@ pub(super) fn list_problems(
     filters: &ListFilters,
     routes: &Routes,
     templates: &Templates,
-    state: &EngineState,
+    state: &Catalogues,
 ) -> Vec<Problem> {
     let mut problems = unnamed(linked, routes);
     problems.extend(dropped(linked, filters));
@@ -118,7 +118,7 @@ fn left_out(
     linked: &Linked,
     lists: &[Option<Arc<Catalogue>>],
     filters: &ListFilters,
-    state: &EngineState,
+    state: &Catalogues,
 ) -> Vec<Problem> {
     let of_one = |(index, (upstream, list)): (usize, (&LinkedUpstream, &Option<Arc<Catalogue>>))| {
         let (key, kind) = (&upstream.target.plan.key, upstream.target.plan.kind());

@@ -1,16 +1,15 @@
 //! From a compiled plan to the snapshot that calls run on: linking, loading plugins, swapping.
 
 pub(crate) mod api_keys;
-pub(crate) mod apply;
 pub(crate) mod bound_section;
 mod changed_tools;
 pub(crate) mod check_places;
 mod derived_annotations;
 pub(crate) mod doubled_plugins;
 pub(crate) mod entries;
-pub(crate) mod filtered;
 pub(crate) mod form;
-mod kept_connections;
+pub(crate) mod in_force;
+pub(crate) mod kept_connections;
 pub(crate) mod link;
 pub(crate) mod linked_item;
 pub(crate) mod linked_pipeline;
@@ -23,10 +22,9 @@ pub(crate) mod permitted_sets;
 mod pipeline_includes;
 pub(crate) mod plugin_revisions;
 pub(crate) mod schema;
-mod secret_values;
+pub(crate) mod secret_values;
 pub(crate) mod snapshot;
 mod templates;
-pub(crate) mod tool_index;
 mod unknown_arguments;
 mod unmatched_names;
 pub(crate) mod withheld;

@@ -10,7 +10,7 @@ use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::domain::route::Routes;
-use crate::engine::upstreams::state::Catalogue;
+use crate::engine::catalogue::upstream_state::Catalogue;
 
 /// The maximum number of warnings.
 const MAX_SAID: usize = 20;

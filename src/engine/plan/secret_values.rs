@@ -134,7 +134,7 @@ pub(super) fn empty_values(headers: &[NamedValue], known: &[(String, SecretText)
 
 /// Returns the state of each key of a Secret that the plan names. One that a header has counts as invalid if no header can
 /// have its value, for whatever else it is used.
-pub(super) fn secret_states(plan: &Plan, secrets: &impl Secrets) -> Vec<SecretReport> {
+pub(in crate::engine) fn secret_states(plan: &Plan, secrets: &impl Secrets) -> Vec<SecretReport> {
     let headers = plan.upstreams.iter().flat_map(|upstream| match &upstream.transport {
         TransportPlan::External { headers, .. } => &headers[..],
         TransportPlan::Process { .. } | TransportPlan::Pipeline(_) | TransportPlan::Plugin(_) | TransportPlan::None => {

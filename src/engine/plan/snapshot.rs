@@ -30,9 +30,9 @@ use crate::domain::reason::Reason;
 use crate::domain::route::{Naming, Offer, Route, Routes};
 use crate::domain::seen::SeenNames;
 use crate::domain::tool_name::OWN_TOOLS;
-use crate::engine::state::EngineState;
-use crate::engine::upstreams::pinning::withheld;
-use crate::engine::upstreams::state::Catalogue;
+use crate::engine::catalogue::Catalogues;
+use crate::engine::catalogue::pinning::withheld;
+use crate::engine::catalogue::upstream_state::Catalogue;
 
 /// The immutable state that a call runs on: a linked plan and the tool lists of one moment.
 pub struct Snapshot {
@@ -117,12 +117,7 @@ impl Snapshot {
     }
 
     /// Builds a snapshot of `linked` with the current tool lists.
-    pub(crate) fn build(
-        linked: Arc<Linked>,
-        plan_problems: Vec<Problem>,
-        state: &EngineState,
-        previous: &Self,
-    ) -> Self {
+    pub(crate) fn build(linked: Arc<Linked>, plan_problems: Vec<Problem>, state: &Catalogues, previous: &Self) -> Self {
         let lists: Vec<_> = linked.upstreams.iter().map(|u| state.catalogue(&u.target.plan.key)).collect();
         let seen = Arc::clone(&state.seen.borrow());
         let listed = lists.iter().map(|list| list.iter().flat_map(|list| list.items()).count()).collect();
@@ -144,7 +139,7 @@ impl Snapshot {
             Templates::of(routes.all(), |upstream| !filters.closed.contains_key(&upstream), &previous.templates);
         let mut problems = plan_problems.clone();
         problems.extend(list_problems(&linked, &lists, &seen, &filters, &routes, &templates, state));
-        problems.extend(linked.finds_tools().then(|| state.tool_index.problems(&linked)).into_iter().flatten());
+        problems.extend(linked.finds_tools().then(|| state.tool_index.problems(linked.keys())).into_iter().flatten());
         problems.extend(misfits(&linked, &routes, sent));
         Self {
             list_revisions: ListRevisions::new(&routes, |index| {
@@ -175,7 +170,7 @@ impl Snapshot {
     }
 
     /// Rebuilds the snapshot with the current tool lists.
-    pub(crate) fn relist(&self, state: &EngineState) -> Self {
+    pub(crate) fn relist(&self, state: &Catalogues) -> Self {
         Self::build(Arc::clone(&self.linked), self.plan_problems.clone(), state, self)
     }
 
@@ -298,7 +293,7 @@ impl ListRevisions {
 fn offers<'a>(
     linked: &'a Linked,
     lists: &'a [Option<Arc<Catalogue>>],
-    state: &EngineState,
+    state: &Catalogues,
     filtering: &mut ListFiltering<'a>,
     seen: &'a SeenNames,
 ) -> Vec<Offer<'a>> {
@@ -335,7 +330,7 @@ fn offered<'a>(
     gateway: &GatewayPlan,
     upstream: &LinkedUpstream,
     list: Option<&'a Catalogue>,
-    state: &EngineState,
+    state: &Catalogues,
 ) -> Vec<&'a Item> {
     let plan = &upstream.target.plan;
     let unapproved = withheld(plan, list, &state.upstream(&plan.key).first_seen);

@@ -10,7 +10,7 @@ use crate::domain::problem::Problem;
 use crate::domain::raw::RawObject;
 use crate::domain::reason::Reason;
 use crate::domain::route::{Route, Routes};
-use crate::engine::upstreams::state::Catalogue;
+use crate::engine::catalogue::upstream_state::Catalogue;
 
 /// Members of a schema that can declare arguments besides `properties`.
 const OTHER_PLACES: [&str; 8] =

@@ -15,7 +15,7 @@ use crate::domain::plugin::Role;
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::domain::seen::SeenNames;
-use crate::engine::upstreams::state::Catalogue;
+use crate::engine::catalogue::upstream_state::Catalogue;
 
 /// The maximum number of warnings about one object.
 const MAX_SAID: usize = 20;

@@ -8,9 +8,9 @@ use super::withheld::Withheld;
 use crate::domain::apps;
 use crate::domain::item::{Item, ItemKind, MAX_URI};
 use crate::domain::plan::PrefixMode;
+use crate::engine::catalogue::Catalogues;
+use crate::engine::catalogue::pinning::withheld;
 use crate::engine::request::{Endpoint, ItemName};
-use crate::engine::state::EngineState;
-use crate::engine::upstreams::pinning::withheld;
 
 /// An item that clients do not get.
 pub(crate) struct WithheldItem {
@@ -39,7 +39,7 @@ impl Snapshot {
     /// whose lists chains must see.
     pub(crate) fn withheld(
         &self,
-        state: &EngineState,
+        state: &Catalogues,
         endpoint: &Endpoint<'_>,
         kind: ItemKind,
         name: &str,
@@ -66,7 +66,7 @@ impl Snapshot {
     /// it is not known whether the server has it.
     pub(crate) fn of_disabled(
         &self,
-        state: &EngineState,
+        state: &Catalogues,
         endpoint: &Endpoint<'_>,
         kind: ItemKind,
         name: &str,
@@ -101,7 +101,7 @@ impl Snapshot {
         self.linked.upstreams.iter().enumerate().filter_map(of_one).collect()
     }
 
-    fn withheld_of(&self, state: &EngineState, upstream: usize, kind: ItemKind, own: &str) -> Option<WithheldItem> {
+    fn withheld_of(&self, state: &Catalogues, upstream: usize, kind: ItemKind, own: &str) -> Option<WithheldItem> {
         let linked = self.linked.upstreams.get(upstream)?;
         let plan = &linked.target.plan;
         let list = state.catalogue(&plan.key)?;

@@ -69,7 +69,7 @@ async fn required(trail: &Arc<SlowTrail>, rules: &[(&str, bool, &str, &[&str])])
         message: None,
     });
     plan.gateway.authorization = Some(AuthorizationPlan { allows_by_default: true, rules: rules.collect() });
-    engine.apply(plan, Vec::new(), &NoSecrets).await;
+    engine.applier.apply(plan, Vec::new(), &NoSecrets).await;
     let _ = engine.list(Endpoint::All, ItemKind::Tool, None, None).await;
     engine
 }
@@ -91,7 +91,7 @@ async fn an_end_without_a_begin_says_who_called_what_and_which_rule_denied_it() 
     ] {
         let client = Client::new(&engine, ann());
         let input = raw(input);
-        engine.call(CallRequest { input: Some(&input), ..client.request(ItemKind::Tool, name) }).await;
+        engine.calls.call(CallRequest { input: Some(&input), ..client.request(ItemKind::Tool, name) }).await;
         let end = trail.queued.lock().unwrap().pop().unwrap();
         assert_eq!((&end["kind"], &end["outcome"], &end["rule"]), (&json!("end"), &json!(outcome), &rule), "{end}");
         let named = ["principal", "method", "upstream", "tool"].map(|member| end[member].as_str().unwrap().to_owned());
@@ -106,11 +106,11 @@ async fn an_end_without_a_begin_says_who_called_what_and_which_rule_denied_it() 
 async fn a_rule_whose_scopes_are_missing_is_named() {
     let trail = SlowTrail::new(99);
     let engine = required(&trail, &[("readers", false, "true", &["mcp.read"])]).await;
-    let mut plan = Plan::clone(engine.snapshot().plan());
+    let mut plan = Plan::clone(engine.in_force.snapshot().plan());
     plan.gateway.authorization.as_mut().unwrap().allows_by_default = false;
-    engine.apply(plan, Vec::new(), &NoSecrets).await;
+    engine.applier.apply(plan, Vec::new(), &NoSecrets).await;
     let client = Client::new(&engine, ann());
-    engine.call(client.request(ItemKind::Tool, "up__read")).await;
+    engine.calls.call(client.request(ItemKind::Tool, "up__read")).await;
     assert_eq!((&trail.rows()[0]["rule"], &trail.rows()[0]["upstream"]), (&json!("readers"), &json!("up")));
 }
 
@@ -121,7 +121,7 @@ async fn a_call_that_is_dropped_while_a_row_waits_has_one_end() {
         let trail = SlowTrail::new(permits);
         let engine = required(&trail, &[]).await;
         let client = Client::new(&engine, ann());
-        let calling = engine.call(client.request(ItemKind::Tool, "up__read"));
+        let calling = engine.calls.call(client.request(ItemKind::Tool, "up__read"));
         assert!(tokio::time::timeout(Duration::from_millis(50), calling).await.is_err(), "a row waits");
         assert_eq!(trail.kinds(), ["begin", "end"], "{permits} rows were stored");
         let rows = trail.rows();
@@ -146,9 +146,9 @@ async fn a_begin_that_may_be_stored_has_an_end_whatever_becomes_of_the_trail() {
     let running = engine.clone();
     let running = tokio::spawn(async move { call(&running, "{}").await });
     until(|| sent(&engine).len() == 1).await;
-    let mut plan = Plan::clone(engine.snapshot().plan());
+    let mut plan = Plan::clone(engine.in_force.snapshot().plan());
     plan.gateway.audit = AuditMode::Off;
-    engine.apply(plan, Vec::new(), &NoSecrets).await;
+    engine.applier.apply(plan, Vec::new(), &NoSecrets).await;
     engine.server.go.notify_one();
     assert!(running.await.unwrap()["result"].is_object());
     assert_eq!(trail.kinds(), ["begin", "end"]);
@@ -158,11 +158,11 @@ async fn a_begin_that_may_be_stored_has_an_end_whatever_becomes_of_the_trail() {
 async fn what_a_plan_stops_and_enables_is_a_row() {
     let trail = SlowTrail::new(99);
     let engine = required(&trail, &[]).await;
-    let mut plan = Plan::clone(engine.snapshot().plan());
+    let mut plan = Plan::clone(engine.in_force.snapshot().plan());
     for (stopped, enable) in [(true, None), (true, Some("one")), (false, Some("one"))] {
         (plan.gateway.stopped, plan.upstreams[0].enable) = (stopped, enable.map(str::to_owned));
         plan.revision = format!("{stopped}{enable:?}");
-        engine.apply(plan.clone(), Vec::new(), &NoSecrets).await;
+        engine.applier.apply(plan.clone(), Vec::new(), &NoSecrets).await;
     }
     let rows = trail.rows();
     let said = |row: &Value| ["action", "via", "target", "outcome"].map(|it| row[it].as_str().unwrap().to_owned());

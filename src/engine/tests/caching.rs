@@ -17,7 +17,7 @@ async fn three(inputs: &mut Inputs, said: &[(&str, Caching)]) -> Gateway {
     let server = Server::with(ITEMS);
     server.caching.lock().unwrap().extend(said.iter().map(|(name, caching)| ((*name).to_owned(), *caching)));
     let engine = start_with(inputs, server).await;
-    until(|| engine.snapshot().routes.tools().count() == 3).await;
+    until(|| engine.in_force.snapshot().routes.tools().count() == 3).await;
     listed(&engine, ItemKind::Prompt).await;
     engine
 }
@@ -59,7 +59,7 @@ async fn a_list_is_serialized_once_for_a_snapshot_and_an_endpoint() {
     let more = r#"[{"name":"paint","inputSchema":{"type":"object"}}]"#;
     engine.server.own.lock().unwrap().insert("up".into(), more.into());
     announce(&engine, ItemKind::Tool);
-    until(|| engine.snapshot().routes.public(ItemKind::Tool, "up__paint").is_some()).await;
+    until(|| engine.in_force.snapshot().routes.public(ItemKind::Tool, "up__paint").is_some()).await;
     assert!(page(Endpoint::All).await.get().contains("up__paint"));
 }
 
@@ -67,7 +67,7 @@ async fn a_list_is_serialized_once_for_a_snapshot_and_an_endpoint() {
 async fn a_cursor_is_of_one_list_and_one_revision() {
     let tools: Vec<_> = (0..450).map(|n| json!({"name": format!("t{n}")})).collect();
     let engine = start_with(&bare(), Server::with(json!(tools).to_string())).await;
-    until(|| engine.snapshot().routes.all().len() == 450).await;
+    until(|| engine.in_force.snapshot().routes.all().len() == 450).await;
     let (mut names, mut cursor) = (Vec::new(), None);
     loop {
         let page = engine.list(Endpoint::All, ItemKind::Tool, cursor.as_deref(), None).await.unwrap();
@@ -79,7 +79,7 @@ async fn a_cursor_is_of_one_list_and_one_revision() {
         }
     }
     assert_eq!(names, (0..450).map(|n| format!("up__t{n}")).collect::<Vec<_>>());
-    let revision = engine.snapshot().list_revisions().of(ItemKind::Tool).to_owned();
+    let revision = engine.in_force.snapshot().list_revisions().of(ItemKind::Tool).to_owned();
     for bad in ["", "x.1", &format!("{revision}.3"), &format!("{revision}.-1"), &format!("{revision}1"), &revision] {
         let error = engine.list(Endpoint::All, ItemKind::Tool, Some(bad), None).await.unwrap_err();
         assert_eq!(error.code, -32602, "{bad}");

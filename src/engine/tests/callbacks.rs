@@ -64,7 +64,7 @@ async fn it_has_the_client_of_the_enclosing_call() {
     let (arguments, meta) = (raw("{}"), raw(r#"{"hawsepipe.dev/userQuery":"why"}"#));
     let reservation = engine.budget().reservation(Category::Answer);
     let request = request(&caller, &client, &reservation, ItemKind::Tool, "up__read");
-    engine.call(CallRequest { input: Some(&arguments), meta: Some(&meta), ..request }).await;
+    engine.calls.call(CallRequest { input: Some(&arguments), meta: Some(&meta), ..request }).await;
     let clients = engine.server.clients.lock().unwrap().clone();
     let [inner, outer] = &clients[..] else { panic!("two calls: {clients:?}") };
     assert_eq!((inner.session.as_str(), outer.session.as_str()), ("s", "s"));
@@ -145,7 +145,7 @@ async fn calls_within_calls_end_at_a_depth() {
     let calls = engine.records.calls.lock().unwrap().clone();
     assert_eq!(calls.len(), 5);
     assert_eq!(calls[0].reason.as_deref(), Some("TooDeep"));
-    assert_eq!(engine.state.calls.in_flight(), 0);
+    assert_eq!(engine.gate.calls.in_flight(), 0);
 }
 
 #[tokio::test]

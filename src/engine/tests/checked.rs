@@ -93,7 +93,7 @@ async fn what_is_checked_beforehand_is_what_the_gateway_decides() {
         let annotations = random.of(&["{}", r#"{"readOnlyHint":true}"#, r#"{"destructiveHint":false}"#]);
         let tool = format!(r#"[{{"name":"read","inputSchema":{{"type":"object"}},"annotations":{annotations}}}]"#);
         let engine = engine(Server::with(tool));
-        engine.apply(plan.clone(), Vec::new(), &NoSecrets).await;
+        engine.applier.apply(plan.clone(), Vec::new(), &NoSecrets).await;
         let identity = Arc::new(random.identity());
         let arguments = random.of(&["{}", r#"{"n":1}"#, r#"{"n":"x"}"#, r#"{"m":[1]}"#]);
         let case = format!("case {case}: {:?} {arguments} {annotations} {identity:?}", plan.gateway.authorization);
@@ -107,10 +107,10 @@ async fn what_is_checked_beforehand_is_what_the_gateway_decides() {
         let access = said.access.unwrap();
 
         let of_ann = Caller { identity: Arc::clone(&identity), ..caller(Era::Modern) };
-        let _ = engine.list_for(&of_ann, Endpoint::All, ItemKind::Tool, None, None).await;
+        let _ = engine.lists.list_for(&of_ann, Endpoint::All, ItemKind::Tool, None, None).await;
         let client = Client::new(&engine, of_ann);
         let input = raw(arguments);
-        engine.call(CallRequest { input: Some(&input), ..client.request(ItemKind::Tool, &said.tool) }).await;
+        engine.calls.call(CallRequest { input: Some(&input), ..client.request(ItemKind::Tool, &said.tool) }).await;
         let record = last_call(&engine);
         let is_allowed = record.outcome == CallOutcome::Ok;
         assert_eq!(access.allowed, Some(is_allowed), "{} but {record:?}, {case}", access.decision);
@@ -118,7 +118,7 @@ async fn what_is_checked_beforehand_is_what_the_gateway_decides() {
 
         // The running gateway says the same, of the annotations that its server lists.
         let listed = AskedCall::read(Some(arguments.to_owned()), None).unwrap();
-        let running = engine.explain("up/read", Method::CallTool, Some(listed.by(&identity))).await.unwrap();
+        let running = engine.views.explain("up/read", Method::CallTool, Some(listed.by(&identity))).await.unwrap();
         assert_eq!(running.access.unwrap().decision, access.decision, "{case}");
         // What is decided without the call holds for each call.
         let early = explain(&AskedCall::read(None, Some(annotations)).unwrap()).access.unwrap();

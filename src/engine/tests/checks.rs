@@ -35,7 +35,7 @@ fn a_call_that_waits_for_its_check_is_not_sent_past_the_stop_switch() {
             let engine = start(&inputs).await;
             let calling = engine.clone();
             let waiting = tokio::spawn(async move { call(&calling, &long()).await });
-            until(|| engine.state.calls.in_flight() == 1).await;
+            until(|| engine.gate.calls.in_flight() == 1).await;
             inputs.gateway.as_mut().unwrap().plan.stopped = true;
             apply(&engine, &inputs).await;
             drop(held);

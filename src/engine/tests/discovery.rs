@@ -25,7 +25,7 @@ async fn started(inputs: &Inputs) -> Gateway {
     let server = Server::with(FILES);
     server.own.lock().unwrap().insert("mail".into(), MAIL.into());
     let engine = start_with(inputs, server).await;
-    let is_listed = |name: &str| engine.snapshot().routes.public(ItemKind::Tool, name).is_some();
+    let is_listed = |name: &str| engine.in_force.snapshot().routes.public(ItemKind::Tool, name).is_some();
     until(|| is_listed("up__read") && is_listed("mail__call_tool")).await;
     engine
 }
@@ -36,7 +36,7 @@ async fn call_at(engine: &Gateway, endpoint: Endpoint<'_>, caller: &Caller, name
     let client = Client::new(engine, caller.clone());
     let request = client.request(ItemKind::Tool, name);
     let (input, meta, wants_progress) = (Some(&*arguments), Some(&*meta), true);
-    said(engine.call(CallRequest { endpoint, input, meta, wants_progress, ..request }).await)
+    said(engine.calls.call(CallRequest { endpoint, input, meta, wants_progress, ..request }).await)
 }
 
 async fn call_own(engine: &Gateway, name: &str, arguments: &str) -> Value {
@@ -187,7 +187,7 @@ async fn what_is_found_follows_the_plan_and_the_lists() {
     *engine.server.event.lock().unwrap() =
         Some(UpstreamEvent::ListChanged(ObjectKey::new("default", "mail"), ItemKind::Tool));
     engine.server.told.notify_one();
-    until(|| engine.snapshot().routes.public(ItemKind::Tool, "mail__paint").is_some()).await;
+    until(|| engine.in_force.snapshot().routes.public(ItemKind::Tool, "mail__paint").is_some()).await;
     assert_eq!(found(&engine, "paint").await, ["mail__paint"]);
     inputs.gateway.as_mut().unwrap().plan.tool_discovery = ToolDiscovery::All;
     apply(&engine, &inputs).await;
@@ -215,7 +215,7 @@ async fn a_search_does_not_say_that_no_tool_fits_while_tools_are_not_known() {
         *engine.server.event.lock().unwrap() = Some(changed);
         engine.server.told.notify_one();
         let tool = format!("{name}__read");
-        until(|| engine.snapshot().routes.public(ItemKind::Tool, &tool).is_some()).await;
+        until(|| engine.in_force.snapshot().routes.public(ItemKind::Tool, &tool).is_some()).await;
     }
     assert!(!found(&engine, "file").await.is_empty());
     assert!(found(&engine, "nothing of that kind").await.is_empty(), "all are known");
@@ -243,7 +243,7 @@ async fn tools_whose_calls_are_refused_are_not_found_and_take_no_place() {
 
     let tasks = r#"[{"name":"slow","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}}]"#;
     let engine = start_with(&searched(), Server::with(tasks)).await;
-    until(|| engine.snapshot().routes.public(ItemKind::Tool, "up__slow").is_some()).await;
+    until(|| engine.in_force.snapshot().routes.public(ItemKind::Tool, "up__slow").is_some()).await;
     for (era, count) in [(Era::Legacy, 1), (Era::Modern, 0)] {
         let result = call_at(&engine, Endpoint::All, &caller(era), "search_tools", r#"{"query":"slow up"}"#).await;
         let tools = result["structuredContent"]["tools"].as_array().unwrap();

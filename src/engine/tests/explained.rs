@@ -13,7 +13,7 @@ const TOOLS: &str =
 
 async fn started(inputs: &Inputs) -> Gateway {
     let engine = start_with(inputs, Server::with(TOOLS)).await;
-    until(|| engine.state.catalogue(&ObjectKey::new("default", "up")).is_some()).await;
+    until(|| engine.catalogues.catalogue(&ObjectKey::new("default", "up")).is_some()).await;
     engine
 }
 
@@ -25,13 +25,13 @@ fn changed(change: impl FnOnce(&mut UpstreamPlan)) -> Inputs {
 }
 
 async fn explained(engine: &Gateway, name: &str) -> Explanation {
-    engine.explain(name, Method::CallTool, None).await.unwrap()
+    engine.views.explain(name, Method::CallTool, None).await.unwrap()
 }
 
 /// Calls a tool, and returns what the client is told.
 async fn refused(engine: &Gateway, name: &str) -> String {
     let client = Client::new(engine, caller(Era::Legacy));
-    said(engine.call(client.request(ItemKind::Tool, name)).await)["message"].as_str().unwrap().to_owned()
+    said(engine.calls.call(client.request(ItemKind::Tool, name)).await)["message"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test]
@@ -40,13 +40,13 @@ async fn a_tool_that_a_chain_over_lists_withholds_says_which_and_why() {
     let chain = scripts(&mut inputs, "f", Phase::Response, &[(Role::Guard, "deny poison")]);
     (chain.methods, chain.include) = (vec![Method::ListTools], vec!["evil".into()]);
     let engine = started(&inputs).await;
-    until(|| !engine.snapshot().filters.jobs.iter().any(|job| job.is_new)).await;
+    until(|| !engine.in_force.snapshot().filters.jobs.iter().any(|job| job.is_new)).await;
     for name in ["up__evil", "up/evil"] {
         let why = explained(&engine, name).await.withheld.unwrap();
         assert!(why.contains("default/f0 of chain default/f denied") && why.contains("poison"), "{why}");
     }
     assert_eq!(explained(&engine, "up__read").await.withheld, None);
-    assert_eq!(engine.explain("up__evil", Method::ListTools, None).await.unwrap().chains[0].entries.len(), 1);
+    assert_eq!(engine.views.explain("up__evil", Method::ListTools, None).await.unwrap().chains[0].entries.len(), 1);
     // Clients are told the same as of a tool that is not there.
     let withheld = refused(&engine, "up__evil").await;
     assert_eq!(last_call(&engine).reason.as_deref(), Some("Withheld"));
@@ -88,7 +88,7 @@ async fn a_tool_that_its_upstream_leaves_out_says_which_field_does() {
         let why = explained(&engine, name).await.withheld.unwrap();
         assert!(why.contains(field), "{why}");
     }
-    assert!(engine.explain("up__nothing", Method::CallTool, None).await.is_err());
+    assert!(engine.views.explain("up__nothing", Method::CallTool, None).await.is_err());
 }
 
 #[tokio::test]
@@ -99,7 +99,7 @@ async fn an_upstream_that_was_never_enabled_is_said_to_be_disabled() {
         assert!(why.contains("spec.enabled of MCPUpstream default/up is false"), "{why}");
     }
     for name in ["read", "other__read", "other/read"] {
-        assert!(engine.explain(name, Method::CallTool, None).await.is_err(), "{name}");
+        assert!(engine.views.explain(name, Method::CallTool, None).await.is_err(), "{name}");
     }
     assert!(refused(&engine, "up__read").await.starts_with("Unknown tool: up__read"));
 }
@@ -119,7 +119,7 @@ async fn a_call_that_does_not_go_to_a_server_is_explained() {
     }
     inputs.gateway.as_mut().unwrap().plan.tool_discovery = ToolDiscovery::default();
     apply(&engine, &inputs).await;
-    assert!(engine.explain("search_tools", Method::CallTool, None).await.is_err());
+    assert!(engine.views.explain("search_tools", Method::CallTool, None).await.is_err());
 }
 
 #[test]
@@ -150,5 +150,5 @@ async fn a_renamed_tool_is_found_by_its_servers_own_name_too() {
         let read = explain_plan(compile(&inputs, None).0, &[], &NoSecrets, name, Method::CallTool, None).unwrap();
         assert_eq!((&*read.tool, &*read.upstream_tool), ("up__say", "read"), "{name}");
     }
-    assert!(engine.explain("up/reed", Method::CallTool, None).await.is_err());
+    assert!(engine.views.explain("up/reed", Method::CallTool, None).await.is_err());
 }

@@ -26,11 +26,11 @@ fn names(items: &[Value]) -> Vec<&str> {
 }
 
 pub(super) fn problems(engine: &Gateway) -> String {
-    engine.snapshot().problems().iter().map(|problem| format!("{problem}\n")).collect()
+    engine.in_force.snapshot().problems().iter().map(|problem| format!("{problem}\n")).collect()
 }
 
 pub(super) async fn settled(engine: &Gateway) {
-    until(|| !engine.snapshot().filters.jobs.iter().any(|job| job.is_new)).await;
+    until(|| !engine.in_force.snapshot().filters.jobs.iter().any(|job| job.is_new)).await;
 }
 
 #[tokio::test]
@@ -53,7 +53,7 @@ async fn a_definition_that_is_denied_is_neither_listed_nor_callable() {
 
 async fn call_named(engine: &Gateway, name: &str) -> Value {
     let client = Client::new(engine, caller(Era::Legacy));
-    match engine.call(client.request(ItemKind::Tool, name)).await {
+    match engine.calls.call(client.request(ItemKind::Tool, name)).await {
         Reply::Result(result) => json!({"result": result}),
         error => json!({"error": said(error)}),
     }
@@ -117,12 +117,12 @@ async fn a_new_item_is_withheld_until_a_filter_that_must_run_has_run_and_then_st
     let engine = start_with(&inputs, Server::default()).await;
     assert!(listed(&engine, ItemKind::Tool).await.is_empty());
     assert!(problems(&engine).is_empty());
-    let lists = engine.lists();
+    let lists = engine.in_force.lists();
     engine.plugins.go.notify_one();
     until(|| lists.has_changed().unwrap()).await;
     assert_eq!(listed(&engine, ItemKind::Tool).await.len(), 1);
     // The same definition is not filtered again.
-    engine.relist();
+    engine.in_force.relist();
     apply(&engine, &inputs).await;
     settled(&engine).await;
     assert_eq!((listed(&engine, ItemKind::Tool).await.len(), engine.plugins.ran.lock().unwrap().len()), (1, 1));
@@ -213,7 +213,7 @@ async fn only_uris_that_passed_are_read_where_a_guard_covers_the_lists() {
                     let error = ask_at(&engine, endpoint, Era::Legacy, ItemKind::Resource, &params).await;
                     assert_eq!(error["code"], -32002, "{uri}: {error}");
                 }
-                let explained = engine.explain(uri, Method::ReadResource, None).await.unwrap().withheld.unwrap();
+                let explained = engine.views.explain(uri, Method::ReadResource, None).await.unwrap().withheld.unwrap();
                 assert!(explained.starts_with("no list names it as it is written"), "{uri}: {explained}");
             }
             assert!(sent(&engine).is_empty());
@@ -250,7 +250,7 @@ async fn a_long_list_is_filtered_to_its_end() {
         start_with(&listing(Method::ListTools, Role::Guard, "same"), Server::with(format!("[{}]", tools.join(","))))
             .await;
     settled(&engine).await;
-    assert_eq!(engine.snapshot().routes.tools().count(), 1000);
+    assert_eq!(engine.in_force.snapshot().routes.tools().count(), 1000);
     assert_eq!(engine.plugins.ran.lock().unwrap().len(), 1000);
 }
 
@@ -309,6 +309,9 @@ async fn an_upstream_whose_filters_hang_does_not_delay_another() {
     until(|| engine.plugins.ran.lock().unwrap().iter().any(|ran| ran.starts_with("f0"))).await;
     inputs.upstreams.push(upstream("late"));
     apply(&engine, &inputs).await;
-    until(|| engine.snapshot().routes.tools().count() == 2).await;
-    assert!(engine.snapshot().routes.tools().all(|route| route.upstream == 1), "those of the other are withheld");
+    until(|| engine.in_force.snapshot().routes.tools().count() == 2).await;
+    assert!(
+        engine.in_force.snapshot().routes.tools().all(|route| route.upstream == 1),
+        "those of the other are withheld"
+    );
 }

@@ -42,11 +42,11 @@ async fn while_the_new_form_is_loaded_the_old_one_runs_on() {
     engine.plugins.is("put new", Loading::Underway);
     write(&mut inputs, "put new");
     apply(&engine, &inputs).await;
-    assert_eq!(engine.snapshot().plan().plugins[0].digest, digest("put new"), "the plan is in force at once");
+    assert_eq!(engine.in_force.snapshot().plan().plugins[0].digest, digest("put new"), "the plan is in force at once");
     assert_eq!((said(&engine).await.as_str(), ran(&engine)), ("old", digest("put old")[..12].to_owned()));
-    assert!(engine.report().not_loaded.is_empty());
+    assert!(engine.views.report().not_loaded.is_empty());
     engine.plugins.is("put new", Loading::Loaded);
-    until(|| engine.snapshot().linked.stand_ins.is_empty()).await;
+    until(|| engine.in_force.snapshot().linked.stand_ins.is_empty()).await;
     assert_eq!((said(&engine).await.as_str(), ran(&engine)), ("new", digest("put new")[..12].to_owned()));
     until(|| engine.plugins.kept.lock().unwrap().values().eq(["put new"])).await;
 }
@@ -58,16 +58,16 @@ async fn a_form_that_cannot_be_loaded_changes_nothing_that_runs_and_is_told() {
     write(&mut inputs, "put new");
     apply(&engine, &inputs).await;
     engine.plugins.cannot_load("put new");
-    until(|| !engine.snapshot().linked.not_loaded.is_empty()).await;
+    until(|| !engine.in_force.snapshot().linked.not_loaded.is_empty()).await;
     assert_eq!((said(&engine).await.as_str(), ran(&engine)), ("old", digest("put old")[..12].to_owned()));
-    let report = engine.report();
+    let report = engine.views.report();
     let lost = &report.not_loaded[0];
     assert_eq!((lost.plugin.as_str(), &lost.digest), ("default/c0", &digest("put new")));
     assert_eq!(lost.message, "cannot be started: Error: no");
     assert_eq!(report.plugins[0].digest, digest("put old"), "what runs");
-    let view = &engine.plugins()[0];
+    let view = &engine.views.plugins()[0];
     assert_eq!((&view.revision, view.not_loaded.as_ref()), (&digest("put old"), Some(&digest("put new"))));
-    let problem = engine.snapshot().problems()[0].to_string();
+    let problem = engine.in_force.snapshot().problems()[0].to_string();
     let wanted = format!(
         "Plugin default/c0: spec.source: cannot be started: Error: no. Not loaded; the code loaded before (revision {:.8}) still runs on its calls (NotLoaded)",
         digest("put old")
@@ -83,9 +83,9 @@ async fn a_form_that_cannot_be_loaded_changes_nothing_that_runs_and_is_told() {
     assert_eq!(said(&engine).await, "old");
     // The cause may have been the machine, so a later load can succeed.
     engine.plugins.is("put newer", Loading::Loaded);
-    until(|| engine.snapshot().linked.not_loaded.is_empty()).await;
+    until(|| engine.in_force.snapshot().linked.not_loaded.is_empty()).await;
     assert_eq!(said(&engine).await, "newer");
-    assert!(engine.snapshot().problems().is_empty());
+    assert!(engine.in_force.snapshot().problems().is_empty());
 }
 
 #[tokio::test]
@@ -99,7 +99,7 @@ async fn a_first_form_that_cannot_be_loaded_fails_closed() {
     let value = call(&engine, "{}").await;
     assert_eq!(value["result"]["_meta"]["hawsepipe.dev/refused"]["reason"], "NotLoaded", "{value}");
     assert!(sent(&engine).is_empty());
-    let problem = engine.snapshot().problems()[0].message.clone();
+    let problem = engine.in_force.snapshot().problems()[0].message.clone();
     assert!(problem.ends_with("No form of it was ever loaded, so that its entries fail"), "{problem}");
 }
 
@@ -113,7 +113,7 @@ async fn a_call_waits_for_a_guard_that_is_still_being_loaded_before_it_is_sent()
     apply(&engine, &inputs).await;
     let waiting = engine.clone();
     let waiting = tokio::spawn(async move { said(&waiting).await });
-    until(|| engine.state.calls.in_flight() == 1).await;
+    until(|| engine.gate.calls.in_flight() == 1).await;
     assert!(sent(&engine).is_empty());
     engine.plugins.is("put it", Loading::Loaded);
     assert_eq!(waiting.await.unwrap(), "it");
@@ -143,7 +143,7 @@ async fn a_call_that_waits_for_a_guard_goes_on_with_the_form_of_an_edit() {
         apply(&engine, &inputs).await;
         let waiting = engine.clone();
         let waiting = tokio::spawn(async move { said(&waiting).await });
-        until(|| engine.state.calls.in_flight() == 1).await;
+        until(|| engine.gate.calls.in_flight() == 1).await;
         engine.plugins.is("put new", if loaded_at_once { Loading::Loaded } else { Loading::Underway });
         write(&mut inputs, "put new");
         apply(&engine, &inputs).await;
@@ -159,23 +159,23 @@ async fn a_call_that_waits_for_a_guard_goes_on_with_the_form_of_an_edit() {
 #[tokio::test]
 async fn a_call_on_a_plan_that_was_just_replaced_does_not_wait_for_its_guards() {
     let (mut inputs, engine) = running(Role::Guard).await;
-    let before = engine.snapshot();
+    let before = engine.in_force.snapshot();
     write(&mut inputs, "put new");
     apply(&engine, &inputs).await;
     assert!(engine.plugins.kept.lock().unwrap().values().eq(["put new"]));
     let Lookup::Found(found) = Endpoint::All.find(&before, ItemKind::Tool, "up__read") else { panic!("unknown") };
-    let waited = tokio::time::timeout(Duration::from_secs(20), engine.waited_for_guards(&before, &found)).await;
+    let waited = tokio::time::timeout(Duration::from_secs(20), engine.loads.waited_for_guards(&before, &found)).await;
     assert_eq!(waited, Ok(false), "its worker is started for the call");
 }
 
 #[tokio::test]
 async fn a_kept_form_whose_code_was_changed_stands_in_for_nobody() {
     let (inputs, before) = running(Role::Guard).await;
-    let mut kept = before.kept_forms();
+    let mut kept = before.applier.kept_forms();
     kept[0].code = "put other".into();
     let changed = engine(Server::default());
-    changed.restore_forms(kept);
-    assert!(changed.kept_forms().is_empty());
+    changed.applier.restore_forms(kept);
+    assert!(changed.applier.kept_forms().is_empty());
     changed.plugins.cannot_load("put old");
     apply(&changed, &inputs).await;
     let _ = changed.list(Endpoint::All, ItemKind::Tool, None, None).await;
@@ -209,7 +209,7 @@ async fn a_configuration_goes_with_the_form_that_it_was_written_for() {
     assert!(said(&engine).await.starts_with('{'), "both ran");
     // When the new form is loaded, it gets the configuration that was written for it.
     engine.plugins.is("config again", Loading::Loaded);
-    until(|| engine.snapshot().linked.stand_ins.is_empty()).await;
+    until(|| engine.in_force.snapshot().linked.stand_ins.is_empty()).await;
     inputs.chains.truncate(1);
     apply(&engine, &inputs).await;
     assert_eq!(said(&engine).await, r#"{"patterns":["out"]}"#);
@@ -240,7 +240,7 @@ async fn switches_deletions_and_roles_of_the_plan_count_at_once() {
     inputs.plugins.push(deleted);
     inputs.plugins[0].role = Role::Guard;
     apply(&engine, &inputs).await;
-    until(|| !engine.snapshot().linked.not_loaded.is_empty()).await;
+    until(|| !engine.in_force.snapshot().linked.not_loaded.is_empty()).await;
     assert!(said(&engine).await.contains("NotLoaded"));
 }
 
@@ -264,17 +264,17 @@ async fn a_form_with_a_right_that_was_taken_from_the_plugin_stands_in_for_nobody
     apply(&engine, &inputs).await;
     assert!(said(&engine).await.contains("NotLoaded"));
     engine.plugins.is("put new", Loading::Loaded);
-    until(|| engine.snapshot().linked.not_loaded.is_empty()).await;
+    until(|| engine.in_force.snapshot().linked.not_loaded.is_empty()).await;
     assert_eq!(said(&engine).await, "new");
 }
 
 #[tokio::test]
 async fn what_an_earlier_process_had_loaded_stands_in_after_a_restart() {
     let (mut inputs, before) = running(Role::Guard).await;
-    let kept = serde_json::to_string(&before.kept_forms()).unwrap();
+    let kept = serde_json::to_string(&before.applier.kept_forms()).unwrap();
     let restarted = || {
         let engine = engine(Server::default());
-        engine.restore_forms(serde_json::from_str(&kept).unwrap());
+        engine.applier.restore_forms(serde_json::from_str(&kept).unwrap());
         engine.plugins.cannot_load("put new");
         engine
     };
@@ -283,17 +283,17 @@ async fn what_an_earlier_process_had_loaded_stands_in_after_a_restart() {
     apply(&after, &inputs).await;
     let _ = after.list(Endpoint::All, ItemKind::Tool, None, None).await;
     assert_eq!((said(&after).await.as_str(), ran(&after)), ("old", digest("put old")[..12].to_owned()));
-    assert_eq!(serde_json::to_string(&after.kept_forms()).unwrap(), kept, "it is kept on");
-    let mut changes = after.forms_changed();
+    assert_eq!(serde_json::to_string(&after.applier.kept_forms()).unwrap(), kept, "it is kept on");
+    let mut changes = after.applier.forms_changed();
     changes.mark_unchanged();
     after.plugins.is("put new", Loading::Loaded);
     tokio::time::timeout(Duration::from_secs(5), changes.changed()).await.unwrap().unwrap();
-    assert_eq!(after.kept_forms()[0].code, "put new");
+    assert_eq!(after.applier.kept_forms()[0].code, "put new");
     // The form of a plugin that was deleted meanwhile is forgotten.
     let after = restarted();
     let plugin = inputs.plugins.pop().unwrap();
     apply(&after, &inputs).await;
-    assert!(after.kept_forms().is_empty());
+    assert!(after.applier.kept_forms().is_empty());
     inputs.plugins.push(plugin);
     apply(&after, &inputs).await;
     let _ = after.list(Endpoint::All, ItemKind::Tool, None, None).await;

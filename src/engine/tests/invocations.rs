@@ -22,9 +22,9 @@ async fn a_retried_invocation_is_pending_during_its_pause() {
         let mut inputs = bare();
         inputs.upstreams[0].plan.retry = RetryPlan { attempts: 1, backoff_ms: 200, when: RetryWhen::Always };
         let engine = start(&inputs).await;
-        until(|| engine.snapshot().routes.all().len() == 1).await;
+        until(|| engine.in_force.snapshot().routes.all().len() == 1).await;
         *engine.server.failures.lock().unwrap() = [UpstreamError::Lost("it ended".into())].into();
-        let entry = engine.invoke(new(server, "read")).unwrap();
+        let entry = engine.invocations.invoke(new(server, "read")).unwrap();
         let created = entry.view();
         assert_eq!((created.status, created.max_retries), (InvocationStatus::Pending, 1));
         until(|| entry.view().retry_attempt == 1).await;
@@ -38,18 +38,18 @@ async fn a_retried_invocation_is_pending_during_its_pause() {
 async fn the_stop_switch_cancels_invocations_that_run() {
     for cancels in [true, false] {
         let engine = start(&bare()).await;
-        until(|| engine.snapshot().routes.all().len() == 1).await;
+        until(|| engine.in_force.snapshot().routes.all().len() == 1).await;
         *engine.server.holds.lock().unwrap() = true;
-        let entry = engine.invoke(new(Some("up"), "read")).unwrap();
+        let entry = engine.invocations.invoke(new(Some("up"), "read")).unwrap();
         until(|| sent(&engine).len() == 1).await;
-        engine.stop(cancels);
+        engine.gate.stop(cancels);
         if !cancels {
             engine.server.go.notify_one();
         }
         entry.wait().await;
         let expected = if cancels { InvocationStatus::Cancelled } else { InvocationStatus::Success };
         assert_eq!(entry.view().status, expected);
-        let later = engine.invoke(new(Some("up"), "read")).unwrap();
+        let later = engine.invocations.invoke(new(Some("up"), "read")).unwrap();
         later.wait().await;
         assert_eq!(later.view().status, InvocationStatus::Error, "it never began");
     }
@@ -62,14 +62,14 @@ async fn an_invocation_names_its_server_in_several_ways() {
     let engine = start(&inputs).await;
     let key = inputs.upstreams[0].plan.key.to_string();
     for name in ["up", &key, "4b1c"] {
-        let entry = engine.invoke(new(Some(name), "read")).unwrap();
+        let entry = engine.invocations.invoke(new(Some(name), "read")).unwrap();
         entry.wait().await;
         assert_eq!((entry.view().server_id.as_deref(), entry.view().status), (Some("up"), InvocationStatus::Success));
     }
-    let why = engine.invoke(new(Some("4b1"), "read")).map(drop).unwrap_err().to_string();
+    let why = engine.invocations.invoke(new(Some("4b1"), "read")).map(drop).unwrap_err().to_string();
     assert!(why.contains("no upstream \"4b1\""), "{why}");
     // Also a call of an unknown tool says at which server.
-    let entry = engine.invoke(new(Some("4b1c"), "write")).unwrap();
+    let entry = engine.invocations.invoke(new(Some("4b1c"), "write")).unwrap();
     entry.wait().await;
     assert_eq!((entry.view().server_id.as_deref(), entry.view().status), (Some("up"), InvocationStatus::Error));
     assert_eq!((&*last_call(&engine).upstream, &*last_call(&engine).tool), ("up", "write"));

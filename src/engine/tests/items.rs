@@ -20,7 +20,7 @@ pub(super) async fn items(inputs: &Inputs, result: &str) -> Gateway {
 pub(super) async fn ask_at(engine: &Gateway, endpoint: Endpoint<'_>, era: Era, kind: ItemKind, params: &str) -> Value {
     let (client, params) = (Client::new(engine, caller(era)), raw(params));
     let name = RawObject::parse(params.get()).unwrap().get_str(kind.name_member()).unwrap();
-    said(engine.call(CallRequest { endpoint, input: Some(&params), ..client.request(kind, &name) }).await)
+    said(engine.calls.call(CallRequest { endpoint, input: Some(&params), ..client.request(kind, &name) }).await)
 }
 
 pub(super) async fn ask(engine: &Gateway, kind: ItemKind, params: &str) -> Value {
@@ -33,7 +33,7 @@ async fn ask_for_trace(engine: &Gateway, kind: ItemKind, params: &str) -> Value 
     let name = RawObject::parse(params.get()).unwrap().get_str(kind.name_member()).unwrap();
     let meta = raw(r#"{"hawsepipe.dev/trace":true}"#);
     let request = CallRequest { input: Some(&params), meta: Some(&meta), ..client.request(kind, &name) };
-    let Reply::Error(error) = engine.call(request).await else { panic!("no error") };
+    let Reply::Error(error) = engine.calls.call(request).await else { panic!("no error") };
     json!(error)
 }
 

@@ -24,7 +24,7 @@ async fn second(change: impl FnOnce(&mut Inputs)) -> (i64, String, Option<u64>) 
     let text = call_as(&engine, &caller, "{}", None, &Heard::default()).await;
     engine.server.go.notify_one();
     assert!(first.await.unwrap().contains("hello"));
-    assert_eq!((engine.state.calls.in_flight(), caller.tracker.in_flight()), (0, 0));
+    assert_eq!((engine.gate.calls.in_flight(), caller.tracker.in_flight()), (0, 0));
     let value = serde_json::from_str(&text).unwrap();
     let (code, reason, wait) = error(&value);
     (code, reason.to_owned(), wait)
@@ -62,7 +62,7 @@ async fn an_address_is_limited_only_while_the_gateway_is_crowded() {
     let engine = start(&inputs).await;
     *engine.server.holds.lock().unwrap() = true;
     let from = |address: &str| {
-        let tracker = engine.sessions().addresses().of(address.parse().unwrap());
+        let tracker = engine.gate.sessions().addresses().of(address.parse().unwrap());
         Caller { by_address: true, tracker, ..caller(Era::Modern) }
     };
     let begin = |caller: Caller| {
@@ -112,7 +112,7 @@ async fn a_call_that_waited_for_its_upstream_is_let_in_by_the_newest_plan() {
         apply(&engine, &inputs).await;
         let waiting = engine.clone();
         let waiting = tokio::spawn(async move { call(&waiting, "{}").await });
-        until(|| engine.state.calls.in_flight() == 1).await;
+        until(|| engine.gate.calls.in_flight() == 1).await;
         change(&mut inputs);
         apply(&engine, &inputs).await;
         engine.server.started.notify_one();
@@ -128,7 +128,7 @@ async fn a_call_does_not_wait_for_an_upstream_that_was_deleted_meanwhile() {
     apply(&engine, &inputs).await;
     let waiting = engine.clone();
     let waiting = tokio::spawn(async move { call(&waiting, "{}").await });
-    until(|| engine.state.calls.in_flight() == 1).await;
+    until(|| engine.gate.calls.in_flight() == 1).await;
     inputs.upstreams.clear();
     apply(&engine, &inputs).await;
     let answer = tokio::time::timeout(Duration::from_secs(10), waiting).await.expect("it waits on").unwrap();
@@ -155,7 +155,7 @@ async fn the_stop_switch_lets_running_calls_end_or_cancels_them() {
             true => assert_eq!(error(&value).1, "Stopped"),
             false => assert_eq!(value["result"]["content"][0]["text"], "hello"),
         }
-        assert_eq!(engine.state.calls.in_flight(), 0);
+        assert_eq!(engine.gate.calls.in_flight(), 0);
     }
 }
 
@@ -165,7 +165,7 @@ async fn a_tool_that_is_not_there_is_invalid_params() {
     let client = Client::new(&engine, caller(Era::Legacy));
     for (endpoint, name) in [(Endpoint::All, "up__none"), (Endpoint::All, "read"), (Endpoint::One("up"), "up__read")] {
         let request = CallRequest { endpoint, ..client.request(ItemKind::Tool, name) };
-        let Reply::Error(error) = engine.call(request).await else { panic!("{name} is known") };
+        let Reply::Error(error) = engine.calls.call(request).await else { panic!("{name} is known") };
         assert_eq!(error.code, -32602);
         assert!(error.message.contains(&format!("Unknown tool: {name}")), "{}", error.message);
     }
@@ -182,10 +182,10 @@ async fn a_gateway_that_is_stopped_sets_no_level_of_log_messages() {
         created_at: engine.now(),
         replica: None,
     };
-    let snapshot = engine.snapshot();
+    let snapshot = engine.in_force.snapshot();
     let scope = SessionScope { gateway: &snapshot.plan().gateway.key, principal: "anonymous", upstream: None };
-    let (session, caller) = (engine.sessions().open(facts, scope).unwrap(), caller(Era::Legacy));
-    let set = |level| engine.set_log_level(&caller, &session, level);
+    let (session, caller) = (engine.gate.sessions().open(facts, scope).unwrap(), caller(Era::Legacy));
+    let set = |level| engine.gate.set_log_level(&caller, &session, level);
     assert!(set(LogLevel::Warning).is_ok());
     inputs.gateway.as_mut().unwrap().plan.stopped = true;
     apply(&engine, &inputs).await;

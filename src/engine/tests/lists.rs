@@ -21,12 +21,12 @@ pub(super) fn announce(engine: &Gateway, kind: ItemKind) {
     engine.server.told.notify_one();
 }
 
-fn state(engine: &Gateway) -> crate::engine::upstreams::state::UpstreamState {
-    engine.state.upstream(&ObjectKey::new("default", "up"))
+fn state(engine: &Gateway) -> crate::engine::catalogue::upstream_state::UpstreamState {
+    engine.catalogues.upstream(&ObjectKey::new("default", "up"))
 }
 
 fn problems(engine: &Gateway) -> String {
-    engine.snapshot().problems().iter().map(|problem| format!("{problem}\n")).collect()
+    engine.in_force.snapshot().problems().iter().map(|problem| format!("{problem}\n")).collect()
 }
 
 #[tokio::test]
@@ -101,7 +101,7 @@ async fn lists_without_room_leave_tools_theirs() {
 async fn what_rests_is_not_woken_for_other_lists_than_that_of_tools() {
     let engine = items(&bare(), "{}").await;
     listed(&engine, ItemKind::Template).await;
-    engine.state.update(&ObjectKey::new("default", "up"), |state| state.resting_since = Some(1));
+    engine.catalogues.update(&ObjectKey::new("default", "up"), |state| state.resting_since = Some(1));
     engine.clock.pass(Duration::from_secs(60));
     announce(&engine, ItemKind::Resource);
     until(|| engine.server.event.lock().unwrap().is_none()).await;

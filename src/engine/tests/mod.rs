@@ -218,9 +218,9 @@ async fn start_with(inputs: &Inputs, server: Server) -> Gateway {
 }
 
 async fn apply(engine: &Gateway, inputs: &Inputs) {
-    let previous = engine.snapshot();
+    let previous = engine.in_force.snapshot();
     let (plan, problems) = compile(inputs, Some(previous.plan()));
-    engine.apply(plan, problems, &NoSecrets).await;
+    engine.applier.apply(plan, problems, &NoSecrets).await;
 }
 
 impl Engine {
@@ -232,7 +232,7 @@ impl Engine {
         cursor: Option<&str>,
         meta: Option<&RawValue>,
     ) -> Result<ListPage, RpcError> {
-        self.list_for(&caller(Era::Modern), endpoint, kind, cursor, meta).await
+        self.lists.list_for(&caller(Era::Modern), endpoint, kind, cursor, meta).await
     }
 }
 
@@ -255,7 +255,7 @@ async fn call_as(engine: &Gateway, caller: &Caller, arguments: &str, meta: Optio
     let reservation = engine.budget().reservation(Category::Answer);
     let request = request(caller, heard, &reservation, ItemKind::Tool, "up__read");
     let request = CallRequest { input: Some(&arguments), meta: meta.as_deref(), wants_progress: true, ..request };
-    match engine.call(request).await {
+    match engine.calls.call(request).await {
         Reply::Result(result) => format!(r#"{{"result":{}}}"#, result.get()),
         Reply::UpstreamError(error) => format!(r#"{{"error":{}}}"#, error.get()),
         Reply::Error(error) => json!({"error": error}).to_string(),

@@ -14,7 +14,7 @@ fn two_upstreams() -> Inputs {
 }
 
 fn names(engine: &Gateway) -> Vec<String> {
-    engine.snapshot().routes.all().iter().filter_map(|r| r.public.clone()).collect()
+    engine.in_force.snapshot().routes.all().iter().filter_map(|r| r.public.clone()).collect()
 }
 
 fn seen(upstream: &str, names: &[&str]) -> SeenNames {
@@ -38,13 +38,13 @@ async fn an_outage_frees_no_name() {
 async fn a_restart_frees_no_name() {
     let server = Server::with(r#"[{"name":"list"}]"#);
     let engine = engine(server);
-    engine.merge_seen_names(&seen("up", &["list"]));
+    engine.in_force.merge_seen_names(&seen("up", &["list"]));
     let mut inputs = two_upstreams();
     // The first upstream is disabled, so it lists no tools.
     inputs.upstreams[0].plan.enabled = false;
     apply(&engine, &inputs).await;
     until(|| names(&engine) == ["second__list"]).await;
-    let seen = Arc::clone(&engine.seen_names().borrow());
+    let seen = Arc::clone(&engine.in_force.seen_names().borrow());
     assert_eq!(serde_json::to_string(&*seen).unwrap(), r#"{"default/second":["list"],"default/up":["list"]}"#);
 }
 
@@ -54,7 +54,7 @@ async fn names_that_come_later_count_at_once() {
     inputs.upstreams[0].plan.enabled = false;
     let engine = start(&inputs).await;
     until(|| names(&engine) == ["read"]).await;
-    engine.merge_seen_names(&seen("up", &["read"]));
+    engine.in_force.merge_seen_names(&seen("up", &["read"]));
     assert_eq!(names(&engine), ["second__read"]);
 }
 
@@ -66,7 +66,7 @@ async fn a_deleted_upstream_gives_its_names_away() {
     inputs.upstreams.remove(0);
     apply(&engine, &inputs).await;
     assert_eq!(names(&engine), ["read"]);
-    assert_eq!(engine.seen_names().borrow().len(), 1);
+    assert_eq!(engine.in_force.seen_names().borrow().len(), 1);
 }
 
 #[tokio::test]
@@ -76,14 +76,14 @@ async fn names_of_upstreams_that_are_not_planned_give_way_where_room_is_needed()
     for (owner, expected) in [("gone", "read"), ("up", "up__read")] {
         let engine = engine(Server::default());
         for other in 1..MAX_OF_NAMESPACE / MAX_OF_ONE {
-            engine.merge_seen_names(&seen(&format!("gone{other}"), &many));
+            engine.in_force.merge_seen_names(&seen(&format!("gone{other}"), &many));
         }
-        engine.merge_seen_names(&seen(owner, &many));
+        engine.in_force.merge_seen_names(&seen(owner, &many));
         let mut inputs = two_upstreams();
         inputs.upstreams.pop();
         apply(&engine, &inputs).await;
         until(|| names(&engine) == [expected]).await;
-        let said = engine.snapshot().problems().iter().any(|p| p.message.contains("as are kept"));
+        let said = engine.in_force.snapshot().problems().iter().any(|p| p.message.contains("as are kept"));
         assert_eq!(said, owner == "up");
     }
 }
@@ -93,12 +93,12 @@ async fn what_the_other_processes_do_not_know_is_reported_where_tools_keep_their
     let mut inputs = two_upstreams();
     let engine = start(&inputs).await;
     until(|| names(&engine) == ["read", "second__read"]).await;
-    assert!(engine.report().seen_names.is_empty(), "nobody keeps names for others");
-    engine.set_published_names(seen("up", &["read"]));
-    assert_eq!(engine.report().seen_names, seen("second", &["read"]));
+    assert!(engine.views.report().seen_names.is_empty(), "nobody keeps names for others");
+    engine.in_force.set_published_names(seen("up", &["read"]));
+    assert_eq!(engine.views.report().seen_names, seen("second", &["read"]));
     inputs.gateway.as_mut().unwrap().plan.prefix = PrefixMode::Always;
     apply(&engine, &inputs).await;
-    assert!(engine.report().seen_names.is_empty());
+    assert!(engine.views.report().seen_names.is_empty());
 }
 
 #[tokio::test]
@@ -106,7 +106,7 @@ async fn names_that_another_process_saw_count() {
     let mut inputs = two_upstreams();
     inputs.upstreams[0].plan.enabled = false;
     let engine = engine(Server::default());
-    engine.set_published_names(seen("up", &["read"]));
+    engine.in_force.set_published_names(seen("up", &["read"]));
     apply(&engine, &inputs).await;
     until(|| names(&engine) == ["second__read"]).await;
 }

@@ -20,7 +20,7 @@ async fn an_answer_is_held_until_the_client_has_it_and_the_record_says_where_it_
         let client = Client::new(&engine, caller(Era::Legacy));
         let others = budget.reservation(Category::Answer);
         others.resize(300 << 10).unwrap();
-        let reply = engine.call(client.request(ItemKind::Tool, "up__read")).await;
+        let reply = engine.calls.call(client.request(ItemKind::Tool, "up__read")).await;
         drop(others);
         let (is_there, reason) = (matches!(reply, Reply::Result(_)), last_call(&engine).reason);
         assert_eq!((is_there, reason.as_deref()), (!grows, grows.then_some("NoRoom")), "{code}");
@@ -221,7 +221,7 @@ async fn a_when_holds_for_the_same_tool_on_every_endpoint() {
     for (endpoint, name) in [(Endpoint::All, "up__read"), (Endpoint::One("up"), "read")] {
         let client = Client::new(&engine, caller(Era::Legacy));
         let request = CallRequest { endpoint, ..client.request(ItemKind::Tool, name) };
-        let Reply::Result(result) = engine.call(request).await else { panic!("no result") };
+        let Reply::Result(result) = engine.calls.call(request).await else { panic!("no result") };
         assert!(result.get().contains("hawsepipe.dev/denied"), "{name}: {result}");
     }
     assert!(sent(&engine).is_empty());
@@ -247,5 +247,5 @@ async fn what_runs_beside_changes_and_delays_nothing() {
     .await;
     let seen: Vec<_> = last_call(&engine).entries.iter().map(|e| json!(e.outcome).to_string()).collect();
     assert_eq!(seen, [r#""ran""#, r#""ran""#, r#""failed(PluginError)""#]);
-    assert_eq!(engine.state.background.in_flight(), 0);
+    assert_eq!(engine.gate.background.in_flight(), 0);
 }

@@ -32,7 +32,7 @@ fn with_key() -> Inputs {
 
 async fn started(inputs: &Inputs) -> Gateway {
     let engine = start_with(inputs, Server::with(TOOL)).await;
-    until(|| engine.snapshot().routes.all().len() == 1).await;
+    until(|| engine.in_force.snapshot().routes.all().len() == 1).await;
     engine
 }
 
@@ -45,7 +45,7 @@ async fn a_hidden_argument_is_filled_in_after_the_request_chains() {
     let mut inputs = with_key();
     scripts(&mut inputs, "c", Phase::Request, &[(Role::Transform, "put {\"n\":3}")]);
     let engine = started(&inputs).await;
-    let definition = engine.snapshot().routes.all()[0].own_definition.get().to_owned();
+    let definition = engine.in_force.snapshot().routes.all()[0].own_definition.get().to_owned();
     assert!(!definition.contains("key") && definition.contains(r#""required":["n"]"#), "{definition}");
     let reply = call(&engine, r#"{"n":1.0}"#).await;
     assert_eq!(text(&reply), "hello", "{reply}");
@@ -98,7 +98,7 @@ async fn a_hidden_argument_without_a_value_is_left_to_plugins() {
     let mut inputs = with_arguments(vec![argument("key", None, true)]);
     let engine = started(&inputs).await;
     let found = |engine: &Gateway| {
-        let snapshot = engine.snapshot();
+        let snapshot = engine.in_force.snapshot();
         let found = snapshot.problems().iter().filter(|problem| problem.reason == Reason::InvalidOverride);
         found.map(|problem| (problem.is_error(), problem.field.clone(), problem.message.clone())).collect::<Vec<_>>()
     };
@@ -122,7 +122,7 @@ async fn a_value_of_the_wrong_type_and_an_argument_that_is_not_there_are_told() 
         argument("more", Some(json!(1)), true),
     ]))
     .await;
-    let snapshot = engine.snapshot();
+    let snapshot = engine.in_force.snapshot();
     let problems = snapshot.problems().iter().filter(|problem| problem.reason == Reason::InvalidOverride);
     let told: Vec<_> = problems.map(|problem| (problem.is_error(), problem.field.clone())).collect();
     assert_eq!(told, [0, 2].map(|at| (true, format!("spec.tools.overrides[0].arguments[{at}].value"))));
@@ -137,7 +137,7 @@ async fn a_value_of_the_wrong_type_and_an_argument_that_is_not_there_are_told() 
 async fn a_value_that_the_schema_does_not_name_is_sent_where_it_allows_others_and_that_is_told() {
     let inputs = with_arguments(vec![argument("more", Some(json!(1)), true)]);
     let engine = start_with(&inputs, Server::default()).await;
-    let snapshot = engine.snapshot();
+    let snapshot = engine.in_force.snapshot();
     let told: Vec<_> = snapshot.problems().iter().filter(|it| it.reason == Reason::InvalidOverride).collect();
     assert_eq!((told.len(), told[0].is_error(), &*told[0].field), (1, false, "spec.tools.overrides[0].arguments[0]"));
     assert!(
@@ -153,7 +153,7 @@ async fn a_value_that_the_schema_does_not_name_is_sent_where_it_allows_others_an
 async fn an_answer_is_given_without_the_server_and_passes_the_chains() {
     let mut inputs = changed(ToolOverride { answer: Some("Use b.".into()), ..ToolOverride::default() });
     let engine = started(&inputs).await;
-    assert!(!engine.snapshot().routes.all()[0].own_definition.get().contains("outputSchema"));
+    assert!(!engine.in_force.snapshot().routes.all()[0].own_definition.get().contains("outputSchema"));
     let arguments = r#"{"n":1,"key":"a"}"#;
     let reply = call(&engine, arguments).await;
     assert_eq!(reply, json!({"result": {"content": [{"type": "text", "text": "Use b."}]}}));
@@ -172,7 +172,7 @@ async fn an_override_of_a_tool_that_is_not_there_is_told() {
     let mut inputs = changed(ToolOverride::default());
     inputs.upstreams[0].plan.overrides[0].name = "raed".into();
     let engine = started(&inputs).await;
-    let snapshot = engine.snapshot();
+    let snapshot = engine.in_force.snapshot();
     let told: Vec<_> = snapshot.problems().iter().map(|problem| (problem.reason, &*problem.field)).collect();
     assert_eq!(told, [(Reason::ToolNotFound, "spec.tools.overrides[0].name")]);
 }
@@ -185,8 +185,8 @@ async fn a_name_that_a_pipeline_includes_and_no_tool_has_is_told() {
     pipeline_plan(&mut sum.plan).include = ["up__read", "up__raed", "later__*"].map(Into::into).into();
     inputs.pipelines.push(sum);
     let engine = start(&inputs).await;
-    until(|| engine.snapshot().routes.all().len() == 2).await;
-    let told = engine.snapshot().problems().to_vec();
+    until(|| engine.in_force.snapshot().routes.all().len() == 2).await;
+    let told = engine.in_force.snapshot().problems().to_vec();
     let told: Vec<_> = told.iter().map(|problem| (problem.reason, &*problem.field)).collect();
     assert_eq!(told, [(Reason::ToolNotFound, "spec.tools.include[1]")]);
 }
@@ -198,7 +198,7 @@ async fn a_guard_whose_filter_leaves_it_no_tool_is_told() {
     scripts(&mut inputs, "c", Phase::Response, &[(Role::Transform, "same"), (Role::Guard, "same")]);
     let told = async |inputs: &Inputs| {
         let engine = started(inputs).await;
-        let snapshot = engine.snapshot();
+        let snapshot = engine.in_force.snapshot();
         snapshot.problems().iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
     };
     let guard = inputs.plugins.iter().position(|plugin| plugin.key.name == "c1").unwrap();
@@ -240,7 +240,7 @@ async fn names_in_filters_that_no_tool_has_are_told_with_the_one_that_was_meant(
     let hints = [r#"did you mean "read"?"#, r#"that is "read" at its server"#, "", ""];
     let told = async |inputs: &Inputs| {
         let engine = started(inputs).await;
-        let snapshot = engine.snapshot();
+        let snapshot = engine.in_force.snapshot();
         snapshot.problems().iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     let mut inputs = changed(renamed);

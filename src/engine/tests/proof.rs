@@ -6,7 +6,7 @@ use crate::domain::item::ItemKind;
 /// Returns the value of the counter of executions with this status and reason.
 fn counted(engine: &Gateway, status: &str, reason: &str) -> usize {
     let (status, reason) = (format!("status=\"{status}\""), format!("reason=\"{reason}\""));
-    let text = engine.render_metrics();
+    let text = engine.views.render_metrics();
     let lines = text.lines().filter(|line| line.starts_with("hawsepipe_plugin_executions_total{"));
     let of = lines.filter(|line| line.contains(&status) && line.contains(&reason));
     of.map(|line| line.rsplit(' ').next().unwrap().parse::<usize>().unwrap()).sum()
@@ -82,7 +82,7 @@ async fn of_one_call() {
     let statuses: Vec<_> = rows.iter().map(|row| row.status.as_label()).collect();
     assert_eq!(statuses, ["success", "timeout", "failed"]);
     assert!(rows.iter().all(|row| row.request_id == record.request_id));
-    assert!(engine.render_metrics().contains(r#"outcome="failed""#));
+    assert!(engine.views.render_metrics().contains(r#"outcome="failed""#));
 }
 
 #[tokio::test]
@@ -122,8 +122,8 @@ async fn of_a_call_that_was_given_up() {
     let record = last_call(&engine);
     assert_eq!((record.outcome.as_label(), record.entries.len(), sent(&engine).len()), ("cancelled", 2, 1));
     assert!(record.upstream_ms.is_some_and(|ms| ms > 0.0), "the time until then");
-    assert_eq!((engine.state.calls.in_flight(), caller.tracker.in_flight()), (0, 0));
-    assert!(engine.render_metrics().contains("hawsepipe_calls_in_flight 0"));
+    assert_eq!((engine.gate.calls.in_flight(), caller.tracker.in_flight()), (0, 0));
+    assert!(engine.views.render_metrics().contains("hawsepipe_calls_in_flight 0"));
 }
 
 #[tokio::test]
@@ -134,7 +134,7 @@ async fn of_a_call_over_the_ceiling() {
     *engine.server.holds.lock().unwrap() = true;
     assert_eq!(call(&engine, "{}").await["error"]["code"], -32001);
     assert_eq!(last_call(&engine).outcome.as_label(), "timeout");
-    assert_eq!(engine.state.calls.in_flight(), 0);
+    assert_eq!(engine.gate.calls.in_flight(), 0);
 }
 
 #[tokio::test]
@@ -147,8 +147,8 @@ async fn of_a_call_that_panics() {
     assert_eq!((record.outcome.as_label(), record.reason.as_deref()), ("rpc_error", Some("Panicked")));
     let seen: Vec<_> = record.entries.iter().map(|entry| entry.outcome.to_string()).collect();
     assert_eq!((seen.as_slice(), sent(&engine).len()), (&["ran".to_owned(), "skipped(stopped)".to_owned()][..], 0));
-    assert_eq!(engine.state.calls.in_flight(), 0);
-    assert!(engine.render_metrics().contains("hawsepipe_calls_in_flight 0"));
+    assert_eq!(engine.gate.calls.in_flight(), 0);
+    assert!(engine.views.render_metrics().contains("hawsepipe_calls_in_flight 0"));
 }
 
 #[tokio::test]

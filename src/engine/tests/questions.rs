@@ -67,7 +67,7 @@ pub(super) async fn send_as(
         within: None,
         task,
     };
-    match engine.call(request).await {
+    match engine.calls.call(request).await {
         Reply::Result(result) | Reply::UpstreamError(result) => serde_json::from_str(result.get()).unwrap(),
         Reply::Error(error) => json!(error),
     }
@@ -331,9 +331,9 @@ async fn what_a_server_says_when_it_refuses_a_subscription_does_not_pass_a_guard
         let (caller, mailbox) = (caller(Era::Legacy), Arc::default());
         let request =
             |uri| SubscribeRequest { endpoint: Endpoint::All, caller: &caller, uri, mailbox: &mailbox, within: None };
-        let said = refusal(engine.subscribe(request("file:///a")).await);
+        let said = refusal(engine.calls.subscribe(request("file:///a")).await);
         assert!(said.contains("SECRET") == told && said.contains("-32602"), "{role:?}: {said}");
-        let said = refusal(engine.subscribe(request("db:///SECRET")).await);
+        let said = refusal(engine.calls.subscribe(request("db:///SECRET")).await);
         assert_eq!(said.contains("GuardedInput"), !told, "{role:?}: {said}");
     }
 }
@@ -374,7 +374,7 @@ async fn the_id_of_a_task_opens_whatever_its_server_calls_it_or_the_call_fails()
             continue;
         }
         let sealed = begun["taskId"].as_str().unwrap();
-        assert_eq!(engine.open_task(&capable(Era::Modern), &Endpoint::All, sealed).unwrap().id, id);
+        assert_eq!(engine.gate.open_task(&capable(Era::Modern), &Endpoint::All, sealed).unwrap().id, id);
     }
 }
 
@@ -386,6 +386,6 @@ async fn the_task_of_an_anonymous_client_is_of_its_session() {
     let (caller, wanted) = (of("one"), raw("{}"));
     let begun = send_as(&engine, &caller, InputRound::default(), TaskUse::Begins(&wanted), &Asked::default()).await;
     let sealed = begun["task"]["taskId"].as_str().unwrap();
-    assert_eq!(engine.open_task(&of("one"), &Endpoint::All, sealed).unwrap().id, "t");
-    assert!(engine.open_task(&of("two"), &Endpoint::All, sealed).is_none());
+    assert_eq!(engine.gate.open_task(&of("one"), &Endpoint::All, sealed).unwrap().id, "t");
+    assert!(engine.gate.open_task(&of("two"), &Endpoint::All, sealed).is_none());
 }

@@ -13,10 +13,10 @@ async fn loading() -> (Inputs, Gateway) {
     let mut inputs = bare();
     scripts(&mut inputs, "c", Phase::Request, &[(Role::Observe, "put it")]);
     let engine = engine(Server::default());
-    assert_eq!(engine.readiness(), Err(NotReady::NoPlan));
+    assert_eq!(engine.views.readiness(), Err(NotReady::NoPlan));
     engine.plugins.is("put it", Loading::Underway);
     apply(&engine, &inputs).await;
-    assert_eq!(engine.readiness(), Err(NotReady::Loading));
+    assert_eq!(engine.views.readiness(), Err(NotReady::Loading));
     (inputs, engine)
 }
 
@@ -24,29 +24,29 @@ async fn loading() -> (Inputs, Gateway) {
 async fn the_first_readiness_waits_for_the_plugins_of_the_plan() {
     let (mut inputs, engine) = loading().await;
     engine.plugins.is("put it", Loading::Loaded);
-    assert_eq!(engine.readiness(), Ok(()));
+    assert_eq!(engine.views.readiness(), Ok(()));
     engine.plugins.is("put more", Loading::Underway);
     scripts(&mut inputs, "d", Phase::Request, &[(Role::Guard, "put more")]);
     apply(&engine, &inputs).await;
-    assert_eq!(engine.readiness(), Ok(()), "a later plan takes nothing back");
-    engine.drain();
-    assert_eq!(engine.readiness(), Err(NotReady::Draining));
+    assert_eq!(engine.views.readiness(), Ok(()), "a later plan takes nothing back");
+    engine.gate.drain();
+    assert_eq!(engine.views.readiness(), Err(NotReady::Draining));
 }
 
 #[tokio::test]
 async fn a_plugin_that_cannot_be_loaded_is_not_waited_for() {
     let (_, engine) = loading().await;
     engine.plugins.cannot_load("put it");
-    tokio::time::timeout(Duration::from_secs(5), engine.wait_for_loads()).await.unwrap();
-    assert_eq!(engine.readiness(), Ok(()));
+    tokio::time::timeout(Duration::from_secs(5), engine.loads.wait_for_loads()).await.unwrap();
+    assert_eq!(engine.views.readiness(), Ok(()));
 }
 
 #[tokio::test]
 async fn the_first_readiness_does_not_wait_for_ever() {
     let (_, engine) = loading().await;
     engine.clock.pass(Duration::from_secs(20));
-    assert_eq!(engine.readiness(), Ok(()));
-    assert_eq!(engine.late_plugins(), [ObjectKey::new("default", "c0")]);
+    assert_eq!(engine.views.readiness(), Ok(()));
+    assert_eq!(engine.loads.late_plugins(), [ObjectKey::new("default", "c0")]);
 }
 
 /// An engine that keeps an older form of a Guard, and inputs with an edited one.
@@ -57,7 +57,7 @@ async fn edited() -> (Inputs, Gateway) {
     inputs.plugins.last_mut().unwrap().source = SourceInput::Inline("put new".into());
     know(&mut inputs, "put new", "index.js", &["default"]);
     let engine = engine(Server::default());
-    engine.restore_forms(before.kept_forms());
+    engine.applier.restore_forms(before.applier.kept_forms());
     (inputs, engine)
 }
 
@@ -67,9 +67,9 @@ async fn an_older_form_that_is_being_loaded_instead_is_waited_for() {
     engine.plugins.cannot_load("put new");
     engine.plugins.is("put old", Loading::Underway);
     apply(&engine, &inputs).await;
-    assert_eq!(engine.readiness(), Err(NotReady::Loading));
+    assert_eq!(engine.views.readiness(), Err(NotReady::Loading));
     engine.plugins.is("put old", Loading::Loaded);
-    assert_eq!(engine.readiness(), Ok(()));
+    assert_eq!(engine.views.readiness(), Ok(()));
 }
 
 #[tokio::test]
@@ -77,24 +77,23 @@ async fn a_new_form_is_not_waited_for_while_an_older_one_runs() {
     let (inputs, engine) = edited().await;
     engine.plugins.is("put new", Loading::Underway);
     apply(&engine, &inputs).await;
-    assert_eq!(engine.readiness(), Ok(()));
-    assert!(!engine.late_plugins().is_empty(), "hawsepipe wait waits for it");
+    assert_eq!(engine.views.readiness(), Ok(()));
+    assert!(!engine.loads.late_plugins().is_empty(), "hawsepipe wait waits for it");
 }
 
 #[tokio::test]
 async fn the_first_readiness_waits_for_the_store_of_a_required_audit_trail() {
     let audit = Arc::new(Unreached::default());
-    let mut gateway = engine(Server::default());
-    Arc::get_mut(&mut gateway.engine).unwrap().audit = Some(Arc::clone(&audit) as _);
+    let gateway = engine_with(Server::default(), Arc::default(), Some(Arc::clone(&audit) as _));
     let mut inputs = bare();
     gateway_of(&mut inputs).plan.audit = AuditMode::Required;
     apply(&gateway, &inputs).await;
     gateway.clock.pass(Duration::from_secs(60));
-    assert_eq!(gateway.readiness(), Err(NotReady::Unaudited), "every call is refused");
+    assert_eq!(gateway.views.readiness(), Err(NotReady::Unaudited), "every call is refused");
     audit.0.store(true, Ordering::Relaxed);
-    assert_eq!(gateway.readiness(), Ok(()));
+    assert_eq!(gateway.views.readiness(), Ok(()));
     audit.0.store(false, Ordering::Relaxed);
-    assert_eq!(gateway.readiness(), Ok(()), "all replicas would leave their Service at once");
+    assert_eq!(gateway.views.readiness(), Ok(()), "all replicas would leave their Service at once");
 }
 
 /// An audit trail whose store is reached when this is set.

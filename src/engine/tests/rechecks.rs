@@ -131,7 +131,7 @@ async fn changed_during(wait: Wait, changed: Change) -> (Gateway, Value) {
             let reservation = engine.budget().reservation(Category::Answer);
             let heard = Heard::default();
             let request = request(&caller, &heard, &reservation, ItemKind::Tool, "up__read");
-            said(engine.call(CallRequest { input: Some(&arguments), client: &*client, ..request }).await)
+            said(engine.calls.call(CallRequest { input: Some(&arguments), client: &*client, ..request }).await)
         })
     };
     match wait {
@@ -142,7 +142,7 @@ async fn changed_during(wait: Wait, changed: Change) -> (Gateway, Value) {
     change(&mut inputs, changed);
     apply(&engine, &inputs).await;
     if changed == Change::Stop {
-        engine.stop(false);
+        engine.gate.stop(false);
     }
     engine.plugins.go.notify_one();
     engine.server.go.notify_one();
@@ -218,7 +218,7 @@ async fn the_rules_read_the_identity_with_which_a_question_is_answered() {
         let caller = Caller { identity: ann(&["staff"]), ..capable(Era::Legacy) };
         let (heard, reservation) = (Heard::default(), engine.budget().reservation(Category::Answer));
         let request = request(&caller, &heard, &reservation, ItemKind::Tool, "up__read");
-        let reply = said(engine.call(CallRequest { client: &client, ..request }).await);
+        let reply = said(engine.calls.call(CallRequest { client: &client, ..request }).await);
         assert!(reply.to_string().contains(expected), "{reply}");
         let was_told = engine.server.told_answer.lock().unwrap().is_some();
         assert_eq!(was_told, expected == "hello", "{reply}");
@@ -362,7 +362,7 @@ async fn a_completion_that_has_waited_is_checked_against_the_newest_plan() {
                 meta: None,
                 reservation: &reservation,
             };
-            format!("{:?}", running.complete(request).await)
+            format!("{:?}", running.calls.complete(request).await)
         });
         until(|| sent(&engine).len() == 1).await;
         match changed {

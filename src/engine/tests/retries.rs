@@ -23,7 +23,7 @@ fn resends(when: RetryWhen) -> Inputs {
 async fn called(inputs: &Inputs, annotations: &str, failures: &[UpstreamError]) -> (Gateway, Value) {
     let tool = format!(r#"[{{"name":"read","inputSchema":{{"type":"object"}},"annotations":{annotations}}}]"#);
     let engine = start_with(inputs, Server::with(tool)).await;
-    until(|| engine.snapshot().routes.all().len() == 1).await;
+    until(|| engine.in_force.snapshot().routes.all().len() == 1).await;
     *engine.server.failures.lock().unwrap() = failures.iter().cloned().collect();
     let reply = call(&engine, r#"{"n":1.0}"#).await;
     (engine, reply)

@@ -70,7 +70,7 @@ async fn answer(
     let meta = headings.map(|headings| json!({"hawsepipe.dev/section": {"document": "a.md", "headings": headings}}));
     let meta = meta.map(|meta| raw(&meta.to_string()));
     let request = CallRequest { endpoint, meta: meta.as_deref(), ..client.request(kind, name) };
-    said(engine.call(request).await).to_string()
+    said(engine.calls.call(request).await).to_string()
 }
 
 #[tokio::test]
@@ -166,19 +166,20 @@ async fn rules_see_the_normal_form_of_a_uri_and_the_server_what_was_sent() {
         let denied = reads(&engine, uri).await;
         assert_eq!(denied["data"]["hawsepipe.dev/denied"]["rule"], "rule", "{uri}: {denied}");
         let subscribing = SubscribeRequest { endpoint, caller: &client, uri, mailbox: &mailbox, within: None };
-        assert!(engine.subscribe(subscribing).await.is_err(), "{uri}");
+        assert!(engine.calls.subscribe(subscribing).await.is_err(), "{uri}");
         let argument = json!({"name": "path", "value": ""});
         let params = raw(&json!({"ref": {"type": "ref/resource", "uri": uri}, "argument": argument}).to_string());
         let (params, meta) = (Some(&*params), None);
         let completed = said(
             engine
+                .calls
                 .complete(CompletionRequest { endpoint, caller: &client, params, meta, reservation: &reservation })
                 .await,
         );
         assert_eq!(completed["code"], -32602, "{uri}: {completed}");
         let asked = AskedCall::default();
         let access = Some(asked.by(&client.identity));
-        let explained = engine.explain(&format!("up/{uri}"), Method::ReadResource, access).await.unwrap();
+        let explained = engine.views.explain(&format!("up/{uri}"), Method::ReadResource, access).await.unwrap();
         assert_eq!(explained.access.unwrap().allowed, Some(false), "{uri}");
     }
     assert!(sent(&engine).is_empty());
@@ -186,7 +187,7 @@ async fn rules_see_the_normal_form_of_a_uri_and_the_server_what_was_sent() {
         reads(&engine, uri).await;
         assert_eq!(sent(&engine).last(), Some(&format!("up/{uri} {{}}")));
         let subscribing = SubscribeRequest { endpoint, caller: &client, uri, mailbox: &mailbox, within: None };
-        assert!(engine.subscribe(subscribing).await.is_ok(), "{uri}");
+        assert!(engine.calls.subscribe(subscribing).await.is_ok(), "{uri}");
     }
 }
 
@@ -228,9 +229,9 @@ async fn a_list_is_decided_once_for_clients_of_which_the_rules_read_the_same() {
     // Returns the tools of a client, and how many parts of conditions were evaluated.
     let list = async |client: &Caller| {
         let before = evaluations();
-        engine.snapshot().permitted(client, ItemKind::Tool);
+        engine.in_force.snapshot().permitted(client, ItemKind::Tool);
         let evaluated = evaluations() - before;
-        let page = engine.list_for(client, Endpoint::All, ItemKind::Tool, None, None).await.unwrap();
+        let page = engine.lists.list_for(client, Endpoint::All, ItemKind::Tool, None, None).await.unwrap();
         let tools: Vec<Value> = serde_json::from_str(page.items.get()).unwrap();
         let names = tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
         (names.join(" "), evaluated)
@@ -244,10 +245,10 @@ async fn a_list_is_decided_once_for_clients_of_which_the_rules_read_the_same() {
     assert_eq!(list(&ann).await.1, 0);
     // What a list, the announcement or a search has decided is known to the others.
     let new = client("new", 2);
-    let listed = engine.list_for(&new, Endpoint::All, ItemKind::Tool, None, None).await.unwrap();
+    let listed = engine.lists.list_for(&new, Endpoint::All, ItemKind::Tool, None, None).await.unwrap();
     assert!(listed.items.get().contains("tool-59") && list(&new).await.1 == 0);
     let other = client("other", 3);
-    engine.announcement(Endpoint::All, &other.identity).await;
+    engine.lists.announcement(Endpoint::All, &other.identity).await;
     assert_eq!(list(&other).await.1, 0);
     put_rules(&mut inputs, true, &["Deny tool.upstreamName != 'tool-7'"]);
     apply(&engine, &inputs).await;

@@ -7,7 +7,7 @@ use crate::domain::plugin::{FailurePolicy, Mode};
 
 /// The chains for which this gauge is 1, as `chain reason`.
 fn chains(engine: &Gateway, gauge: &str) -> Vec<String> {
-    let text = engine.render_metrics();
+    let text = engine.views.render_metrics();
     let lines = text.lines().filter_map(|line| line.strip_prefix(gauge)?.strip_suffix(" 1"));
     lines.map(|labels| labels.replace(['{', '}', '"'], "").replace("chain=", "").replace(",reason=", " ")).collect()
 }
@@ -39,13 +39,14 @@ async fn views_and_the_report_say_which_plugin_makes_a_chain_refuse_and_why() {
     let engine = start(&inputs).await;
     for down in [false, true, false] {
         engine.plugins.down.store(down, Ordering::Relaxed);
-        let chains: Vec<_> = engine.chains().into_iter().map(|chain| (chain.chain, chain.refusing)).collect();
+        let chains: Vec<_> = engine.views.chains().into_iter().map(|chain| (chain.chain, chain.refusing)).collect();
         let words = down.then(|| "Plugin default/c1: it does not start".to_owned());
         assert_eq!(chains, [("default/c".to_owned(), words.clone()), ("default/watch".to_owned(), None)]);
-        let reported = engine.report().refusing.into_iter().map(|told| (told.chain, told.reason, Some(told.message)));
+        let reported =
+            engine.views.report().refusing.into_iter().map(|told| (told.chain, told.reason, Some(told.message)));
         let expected = words.map(|words| ("default/c".to_owned(), "NotLoaded".to_owned(), Some(words)));
         assert_eq!(reported.collect::<Vec<_>>(), Vec::from_iter(expected));
-        let explained = engine.explain("up__read", Method::CallTool, None).await.unwrap();
+        let explained = engine.views.explain("up__read", Method::CallTool, None).await.unwrap();
         let outcome = &explained.chains[0].entries[1].outcome;
         assert_eq!(outcome, if down { "fails(NotLoaded): it does not start" } else { "runs" });
     }
@@ -93,7 +94,7 @@ async fn series_of_what_a_plan_no_longer_names_are_taken_out() {
     let mut inputs = bare();
     scripts(&mut inputs, "c", Phase::Request, &[(Role::Guard, "same")]);
     let engine = start(&inputs).await;
-    let has = |label: &str| engine.render_metrics().contains(label);
+    let has = |label: &str| engine.views.render_metrics().contains(label);
     call(&engine, "{}").await;
     let (plugin, chain, upstream) = (r#"plugin="default/c0""#, r#"chain="default/c""#, r#"upstream="up""#);
     assert!(has(plugin) && has(chain) && has(upstream));

@@ -11,7 +11,7 @@ async fn what_upstreams_hold_for_a_session_goes_with_it_however_it_ends() {
     let open = || {
         let (version, capabilities) = ("2025-11-25".to_owned(), ClientCapabilities::default());
         let facts = SessionFacts { version, client: String::new(), capabilities, created_at: 0, replica: None };
-        engine.sessions().open(facts, scope).unwrap()
+        engine.gate.sessions().open(facts, scope).unwrap()
     };
     let (idle, busy, ended) = (open(), open(), open());
     busy.tracker.enter(None, None).unwrap();

@@ -143,7 +143,7 @@ async fn gateway(case: &Case) -> (Gateway, Inputs) {
     let engine = engine(Server::default());
     let (mut plan, problems) = compile(&inputs, None);
     (case.plan)(&mut plan);
-    engine.apply(plan, problems, &NoSecrets).await;
+    engine.applier.apply(plan, problems, &NoSecrets).await;
     let _ = engine.list(Endpoint::All, ItemKind::Tool, None, None).await;
     (engine, inputs)
 }
@@ -159,7 +159,7 @@ async fn reply(engine: &Gateway, case: &Case, arguments: &str) -> String {
         check_mirrored: (case.stage == "mirrored_headers").then_some(&differs as _),
         ..request(&caller, &heard, &reservation, ItemKind::Tool, "up__read")
     };
-    said(engine.call(request).await).to_string()
+    said(engine.calls.call(request).await).to_string()
 }
 
 /// Whether the call of the case ends at its stage: the client gets the words, and nothing happens that the stage comes before.
@@ -186,7 +186,7 @@ fn no_plugin_runs_after_a_stop(case: &Case) -> bool {
         let arguments = long();
         let waits = reply(&engine, case, &arguments);
         let stops = async {
-            until(|| engine.state.calls.in_flight() == 1).await;
+            until(|| engine.gate.calls.in_flight() == 1).await;
             inputs.gateway.as_mut().unwrap().plan.stopped = true;
             apply(&engine, &inputs).await;
             drop(held);
@@ -228,7 +228,7 @@ async fn a_call_needs_little_room_while_it_waits() {
     let engine = start(&bare()).await;
     let (caller, heard) = (caller(Era::Legacy), Heard::default());
     let reservation = engine.budget().reservation(Category::Answer);
-    let call = engine.call(request(&caller, &heard, &reservation, ItemKind::Tool, "up__read"));
+    let call = engine.calls.call(request(&caller, &heard, &reservation, ItemKind::Tool, "up__read"));
     let bytes = size_of_val(&call);
     assert!(bytes <= MAX_FUTURE, "the future of a call has {bytes} bytes, {MAX_FUTURE} are allowed");
 }

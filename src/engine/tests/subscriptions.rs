@@ -15,9 +15,9 @@ use crate::engine::{MAX_OF_CLIENT, Mailbox, SubscribeRequest, Subscription};
 async fn subscribe(engine: &Gateway, caller: &Caller, mailbox: &Arc<Mailbox>, count: usize) -> Vec<Subscription> {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let uris: Vec<_> = (0..count).map(|_| format!("db:///{}", NEXT.fetch_add(1, Ordering::Relaxed))).collect();
-    let asked = uris
-        .iter()
-        .map(|uri| engine.subscribe(SubscribeRequest { endpoint: Endpoint::All, caller, uri, mailbox, within: None }));
+    let asked = uris.iter().map(|uri| {
+        engine.calls.subscribe(SubscribeRequest { endpoint: Endpoint::All, caller, uri, mailbox, within: None })
+    });
     let mut all = Box::pin(join_all(asked));
     assert!(all.as_mut().now_or_never().is_none(), "the server does not answer yet");
     engine.server.go.notify_waiters();
@@ -39,7 +39,7 @@ async fn subscriptions_that_are_under_way_count() {
     let (client, mailbox) = (caller(Era::Legacy), Arc::default());
     let mine = subscribe(&engine, &client, &mailbox, MAX_OF_CLIENT + 5).await;
     assert_eq!(mine.len(), MAX_OF_CLIENT);
-    let scraped = engine.render_metrics();
+    let scraped = engine.views.render_metrics();
     assert!(scraped.contains("hawsepipe_calls_refused_total{reason=\"Subscriptions\"} 5\n"), "{scraped}");
     drop(mine);
     assert_eq!(subscribe(&engine, &client, &mailbox, 1).await.len(), 1, "their places are free again");

@@ -50,7 +50,7 @@ async fn an_upstream_is_kept_until_no_call_runs_on_it() {
 async fn a_noisy_server_is_asked_once_a_second_and_clients_hear_of_no_more_than_it_says() {
     let engine = start(&bare()).await;
     *engine.server.tools.lock().unwrap() = r#"[{"name":"read"},{"name":"write"}]"#.into();
-    let mut lists = engine.lists();
+    let mut lists = engine.in_force.lists();
     let mut heard = 0;
     while engine.server.probed.lock().unwrap().len() < 4 {
         *engine.server.event.lock().unwrap() = Some(UpstreamEvent::ListChanged(up(), ItemKind::Tool));
@@ -76,12 +76,12 @@ async fn tools_that_are_left_out_are_problems_of_their_upstream() {
     let mut listed = crate::domain::item::Listed::default();
     listed.leave_out(ItemKind::Tool, "\"t\"", "its inputSchema is missing");
     let reservation = engine.budget().reservation(crate::domain::budget::Category::List);
-    engine.state.set_list(&up(), ItemKind::Tool, listed, reservation).unwrap();
-    engine.relist();
-    let said: Vec<_> = engine.snapshot().problems().iter().map(ToString::to_string).collect();
+    engine.catalogues.set_list(&up(), ItemKind::Tool, listed, reservation).unwrap();
+    engine.in_force.relist();
+    let said: Vec<_> = engine.in_force.snapshot().problems().iter().map(ToString::to_string).collect();
     let expected = r#"MCPUpstream default/up: tool "t" is left out: its inputSchema is missing (InvalidTool)"#;
     assert_eq!(said, [expected]);
-    let is_error = engine.snapshot().problems().iter().any(crate::domain::problem::Problem::is_error);
+    let is_error = engine.in_force.snapshot().problems().iter().any(crate::domain::problem::Problem::is_error);
     assert!(!is_error, "nothing that is written is wrong, so that `hawsepipe wait` exits with 0");
 }
 
@@ -132,20 +132,20 @@ async fn retries_wait_as_long_as_they_should() {
     for (pair, wait) in probed.windows(2).zip([20, 40, 60]) {
         assert!(pair[1] - pair[0] >= Duration::from_millis(wait), "{:?}", pair[1] - pair[0]);
     }
-    until(|| engine.state.upstream(&up()).health.failures == 0).await;
-    assert!(engine.state.in_routing(&up()));
+    until(|| engine.catalogues.upstream(&up()).health.failures == 0).await;
+    assert!(engine.catalogues.in_routing(&up()));
 }
 
 #[tokio::test]
 async fn one_that_left_routing_is_refused_until_its_spec_changes() {
     let (mut inputs, server) = probing(2, &[1], false);
     let engine = start_with(&inputs, server).await;
-    until(|| !engine.state.in_routing(&up())).await;
+    until(|| !engine.catalogues.in_routing(&up())).await;
     engine.probes.kick(&up());
     assert_eq!(engine.server.probed.lock().unwrap().len(), 2);
     inputs.upstreams[0].plan.health.timeout_ms = 2;
     apply(&engine, &inputs).await;
-    until(|| engine.snapshot().routes.all().len() == 1).await;
+    until(|| engine.in_force.snapshot().routes.all().len() == 1).await;
     assert!(call(&engine, "{}").await["result"].is_object());
 }
 
@@ -153,8 +153,8 @@ async fn one_that_left_routing_is_refused_until_its_spec_changes() {
 async fn a_new_word_brings_back_one_that_left_routing() {
     let (mut inputs, server) = probing(4, &[1], false);
     let engine = start_with(&inputs, server).await;
-    until(|| !engine.state.in_routing(&up())).await;
-    assert_eq!(engine.state.upstream(&up()).auto_disabled_at, Some(1_700_000_000_000));
+    until(|| !engine.catalogues.in_routing(&up())).await;
+    assert_eq!(engine.catalogues.upstream(&up()).auto_disabled_at, Some(1_700_000_000_000));
     // The count of failures starts again at zero, so the upstream leaves routing only after all retries have failed.
     let enable = async |word: &str, inputs: &mut Inputs| {
         inputs.upstreams[0].plan.enable = Some(word.into());
@@ -162,16 +162,16 @@ async fn a_new_word_brings_back_one_that_left_routing() {
     };
     enable("one", &mut inputs).await;
     until(|| engine.server.probed.lock().unwrap().len() == 4).await;
-    until(|| engine.state.upstream(&up()).health.failures == 2).await;
-    assert!(!engine.state.in_routing(&up()));
-    assert_eq!(engine.report().upstreams[0].enable.as_deref(), Some("one"));
+    until(|| engine.catalogues.upstream(&up()).health.failures == 2).await;
+    assert!(!engine.catalogues.in_routing(&up()));
+    assert_eq!(engine.views.report().upstreams[0].enable.as_deref(), Some("one"));
     // Applying the same value again has no effect.
     apply(&engine, &inputs).await;
     assert_eq!(engine.server.probed.lock().unwrap().len(), 4);
     enable("two", &mut inputs).await;
-    until(|| engine.snapshot().routes.all().len() == 1).await;
+    until(|| engine.in_force.snapshot().routes.all().len() == 1).await;
     assert!(call(&engine, "{}").await["result"].is_object());
-    let report = &engine.report().upstreams[0];
+    let report = &engine.views.report().upstreams[0];
     assert_eq!((report.failures, report.auto_disabled, report.auto_disabled_at.as_ref()), (0, false, None));
 }
 
@@ -179,8 +179,8 @@ async fn a_new_word_brings_back_one_that_left_routing() {
 async fn one_that_recovers_is_called_again() {
     let (inputs, server) = probing(3, &[5], true);
     let engine = start_with(&inputs, server).await;
-    until(|| engine.state.upstream(&up()).last_ping_at.is_some()).await;
-    until(|| engine.snapshot().routes.all().len() == 1).await;
+    until(|| engine.catalogues.upstream(&up()).last_ping_at.is_some()).await;
+    until(|| engine.in_force.snapshot().routes.all().len() == 1).await;
     assert!(call(&engine, "{}").await["result"].is_object());
 }
 
@@ -198,12 +198,12 @@ async fn a_server_that_is_busy_is_neither_failing_nor_asked_for_its_list() {
         told(&engine, UpstreamEvent::ListChanged(up(), ItemKind::Tool));
         let before = engine.server.probed.lock().unwrap().len();
         until(|| engine.server.probed.lock().unwrap().len() > before).await;
-        until(|| engine.state.upstream(&up()).health.state == ConnectionState::Connected).await;
-        assert_eq!(engine.state.upstream(&up()).health.failures, 0);
-        assert_eq!(engine.snapshot().routes.all()[0].public.as_deref(), Some("up__read"));
+        until(|| engine.catalogues.upstream(&up()).health.state == ConnectionState::Connected).await;
+        assert_eq!(engine.catalogues.upstream(&up()).health.failures, 0);
+        assert_eq!(engine.in_force.snapshot().routes.all()[0].public.as_deref(), Some("up__read"));
     }
     engine.probes.kick(&up());
-    until(|| engine.snapshot().routes.all()[0].public.as_deref() == Some("up__write")).await;
+    until(|| engine.in_force.snapshot().routes.all()[0].public.as_deref() == Some("up__write")).await;
 }
 
 #[tokio::test]
@@ -221,21 +221,25 @@ async fn an_upstream_that_is_forgotten_is_not_known_again_by_what_it_still_tells
         .items
         .push(crate::domain::item::Item::parse(ItemKind::Tool, &raw(r#"{"name":"read","inputSchema":{}}"#)).unwrap());
     let reservation = engine.budget().reservation(crate::domain::budget::Category::List);
-    assert_eq!(engine.state.set_list(&up(), ItemKind::Tool, listed, reservation), Ok(false), "a probe that ends late");
-    let known = engine.state.upstream(&up());
-    assert!(!known.stale && known.catalogue.is_none() && !engine.state.knows(&up()));
-    assert!(engine.state.seen.borrow().of(&up()).is_none());
+    assert_eq!(
+        engine.catalogues.set_list(&up(), ItemKind::Tool, listed, reservation),
+        Ok(false),
+        "a probe that ends late"
+    );
+    let known = engine.catalogues.upstream(&up());
+    assert!(!known.stale && known.catalogue.is_none() && !engine.catalogues.knows(&up()));
+    assert!(engine.catalogues.seen.borrow().of(&up()).is_none());
 }
 
 #[tokio::test]
 async fn an_edit_of_an_upstream_announces_no_list_where_it_changes_none() {
     let mut inputs = bare();
     let engine = start(&inputs).await;
-    let mut lists = engine.lists();
+    let mut lists = engine.in_force.lists();
     lists.mark_unchanged();
     inputs.upstreams[0].plan.health.timeout_ms = 2;
     apply(&engine, &inputs).await;
-    until(|| engine.state.upstream(&up()).tried).await;
+    until(|| engine.catalogues.upstream(&up()).tried).await;
     let _ = engine.list(Endpoint::All, ItemKind::Tool, None, None).await;
     assert!(!lists.has_changed().unwrap());
 }
@@ -243,7 +247,7 @@ async fn an_edit_of_an_upstream_announces_no_list_where_it_changes_none() {
 #[tokio::test]
 async fn calls_of_one_out_of_routing_are_told_when_to_try_again() {
     let engine = start(&bare()).await;
-    engine.state.update(&up(), |state| state.health.auto_disabled = Some(Duration::ZERO));
+    engine.catalogues.update(&up(), |state| state.health.auto_disabled = Some(Duration::ZERO));
     let value = call(&engine, "{}").await;
     assert_eq!(value["error"]["data"], json!({"reason": "AutoDisabled", "retryAfterMs": 1000}));
     assert!(sent(&engine).is_empty());
@@ -252,7 +256,7 @@ async fn calls_of_one_out_of_routing_are_told_when_to_try_again() {
 #[tokio::test]
 async fn a_changed_list_is_read_again_and_announced() {
     let engine = start(&bare()).await;
-    let mut lists = engine.lists();
+    let mut lists = engine.in_force.lists();
     lists.mark_unchanged();
     *engine.server.tools.lock().unwrap() = r#"[{"name":"read"},{"name":"write"}]"#.into();
     *engine.server.event.lock().unwrap() = Some(UpstreamEvent::ListChanged(up(), ItemKind::Tool));
@@ -268,7 +272,7 @@ async fn an_upstream_that_is_tried_is_connecting_and_one_that_is_probed_again_st
     server.starting.store(true, Ordering::Relaxed);
     let engine = engine(server);
     apply(&engine, &bare()).await;
-    let state = || engine.state.upstream(&up()).health.state;
+    let state = || engine.catalogues.upstream(&up()).health.state;
     for (probes, expected) in [(1, ConnectionState::Connecting), (2, ConnectionState::Connected)] {
         until(|| engine.server.probed.lock().unwrap().len() == probes).await;
         assert_eq!(state(), expected);
@@ -286,10 +290,10 @@ async fn an_upstream_that_does_not_connect_within_the_time_of_a_call_is_in_error
     server.starting.store(true, Ordering::Relaxed);
     let engine = engine(server);
     apply(&engine, &inputs).await;
-    let state = || engine.upstreams()[0].connection_state;
+    let state = || engine.views.upstreams()[0].connection_state;
     until(|| state() == ConnectionState::Connecting).await;
     until(|| state() == ConnectionState::Error).await;
-    assert_eq!(engine.report().upstreams[0].connection_state, ConnectionState::Error);
+    assert_eq!(engine.views.report().upstreams[0].connection_state, ConnectionState::Error);
     // It may still come up.
     engine.server.started.notify_one();
     until(|| state() == ConnectionState::Connected).await;
@@ -302,9 +306,10 @@ async fn an_upstream_whose_connection_keeps_ending_is_a_problem_and_is_not_conne
         told(&engine, UpstreamEvent::Disconnected(up()));
         until(|| engine.server.event.lock().unwrap().is_none()).await;
     }
-    let is_told = || engine.snapshot().problems().iter().any(|problem| problem.reason == Reason::ConnectionEnds);
+    let is_told =
+        || engine.in_force.snapshot().problems().iter().any(|problem| problem.reason == Reason::ConnectionEnds);
     until(is_told).await;
-    let known = engine.state.upstream(&up());
+    let known = engine.catalogues.upstream(&up());
     assert!(known.short.wait() >= Duration::from_secs(60));
     assert!(known.health.in_routing(), "calls connect at once");
     assert!(call(&engine, "{}").await["result"].is_object());
@@ -312,12 +317,12 @@ async fn an_upstream_whose_connection_keeps_ending_is_a_problem_and_is_not_conne
     *engine.server.tools.lock().unwrap() = r#"[{"name":"write"}]"#.into();
     until(|| {
         told(&engine, UpstreamEvent::ListChanged(up(), ItemKind::Tool));
-        engine.snapshot().routes.all()[0].public.as_deref() == Some("up__write")
+        engine.in_force.snapshot().routes.all()[0].public.as_deref() == Some("up__write")
     })
     .await;
     // One that ends after it has lasted is no fault.
     let now = engine.clock.monotonic();
-    engine.state.update(&up(), |state| state.short.made(now));
+    engine.catalogues.update(&up(), |state| state.short.made(now));
     engine.clock.pass(ShortConnections::LASTS);
     told(&engine, UpstreamEvent::Disconnected(up()));
     until(|| !is_told()).await;
@@ -355,8 +360,8 @@ async fn an_edit_that_needs_a_secret_which_is_not_there_yet_leaves_the_connectio
     let engine = engine(Server::default());
     // The program that is run, the values that it gets, the idle timeout, and whether calls are refused.
     let apply = async |plan: Plan, there: &'static [&'static str]| {
-        engine.apply(plan, Vec::new(), &Keys(there)).await;
-        let snapshot = engine.snapshot();
+        engine.applier.apply(plan, Vec::new(), &Keys(there)).await;
+        let snapshot = engine.in_force.snapshot();
         let up = &snapshot.linked.upstreams[0];
         let TransportPlan::Process { command, .. } = &up.target.plan.transport else { panic!() };
         let values = up.target.values.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" ");

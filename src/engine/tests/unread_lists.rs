@@ -33,7 +33,7 @@ async fn while_the_list_was_never_read_what_a_guard_over_it_may_withhold_is_refu
         let said = error["message"].as_str().unwrap();
         assert!(said.contains("could not read resources/list of upstream up, "), "{said}");
         let explained =
-            engine.explain(&format!("up/{uri}"), Method::ReadResource, None).await.unwrap().withheld.unwrap();
+            engine.views.explain(&format!("up/{uri}"), Method::ReadResource, None).await.unwrap().withheld.unwrap();
         assert!(explained.contains("could not read resources/list of its upstream, "), "{explained}");
     }
     assert!(sent(&engine).is_empty());
@@ -68,7 +68,7 @@ async fn what_another_server_listed_counts_no_more() {
     *engine.server.answers.lock().unwrap() = Ok(Answer::Result(raw(r#"{"contents":[]}"#)));
     settled(&engine).await;
     assert_eq!(read(&engine, "file:///a").await, json!({"contents": []}));
-    assert_eq!(engine.snapshot().routes.tools().count(), 1);
+    assert_eq!(engine.in_force.snapshot().routes.tools().count(), 1);
     let mut fail = async |kind, url: &str| {
         let failure = Some(UpstreamError::Connect("it is busy".into()));
         engine.server.unlisted.lock().unwrap().insert(kind, failure);
@@ -77,9 +77,9 @@ async fn what_another_server_listed_counts_no_more() {
         read(&engine, "file:///a").await
     };
     assert_eq!(fail(ItemKind::Resource, "http://other/mcp").await["data"]["reason"], "ListUnread");
-    assert_eq!(engine.snapshot().routes.tools().count(), 1);
+    assert_eq!(engine.in_force.snapshot().routes.tools().count(), 1);
     assert_eq!(fail(ItemKind::Tool, "http://third/mcp").await["data"]["reason"], "UpstreamDown");
-    assert_eq!(engine.snapshot().routes.tools().count(), 0, "another server can have others of these names");
+    assert_eq!(engine.in_force.snapshot().routes.tools().count(), 0, "another server can have others of these names");
 }
 
 #[tokio::test]
@@ -94,15 +94,15 @@ async fn a_list_that_fails_three_times_is_unread_until_it_is_read_again() {
         assert_eq!(read(&engine, "x:///b").await["code"], -32002, "{failures}");
         engine.clock.pass(Duration::from_secs(301));
         announce(&engine, ItemKind::Resource);
-        until(|| engine.state.upstream(&up).others.failures(ItemKind::Resource) == failures).await;
+        until(|| engine.catalogues.upstream(&up).others.failures(ItemKind::Resource) == failures).await;
     }
-    until(|| engine.snapshot().is_unread(&up, ItemKind::Resource)).await;
+    until(|| engine.in_force.snapshot().is_unread(&up, ItemKind::Resource)).await;
     assert_eq!(read(&engine, "x:///b").await["data"]["reason"], "ListUnread");
     assert_eq!(read(&engine, "file:///a").await, json!({"contents": []}), "a list names it");
     engine.server.unlisted.lock().unwrap().clear();
     engine.clock.pass(Duration::from_secs(301));
     announce(&engine, ItemKind::Resource);
-    until(|| !engine.snapshot().is_unread(&up, ItemKind::Resource)).await;
+    until(|| !engine.in_force.snapshot().is_unread(&up, ItemKind::Resource)).await;
     assert_eq!(read(&engine, "x:///b").await["code"], -32002);
 }
 
@@ -135,10 +135,10 @@ async fn a_list_that_a_guard_must_see_is_read_although_the_connection_rests() {
     let up = ObjectKey::new("default", "up");
     engine.server.probes.lock().unwrap().push_back(Ok(Probed::Resting));
     engine.probes.kick(&up);
-    until(|| engine.state.upstream(&up).resting_since.is_some()).await;
+    until(|| engine.catalogues.upstream(&up).resting_since.is_some()).await;
     engine.server.unlisted.lock().unwrap().clear();
     engine.clock.pass(Duration::from_secs(61));
     announce(&engine, ItemKind::Resource);
-    until(|| engine.state.was_read(&up, ItemKind::Resource)).await;
+    until(|| engine.catalogues.was_read(&up, ItemKind::Resource)).await;
     assert_eq!(read(&engine, "x:///b").await["code"], -32002);
 }

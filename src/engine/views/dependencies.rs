@@ -1,17 +1,17 @@
 //! What a gateway depends on and cannot use now: the keys of issuers, its store, and its audit trail.
 
+use super::Views;
 use crate::domain::audit::AuditMode;
 use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::ports::FailedIssuer;
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
-use crate::engine::Engine;
 use crate::engine::plan::snapshot::Snapshot;
 
 /// What clients meet while the audit trail cannot be written.
 const ALL_REFUSED: &str = "audit.mode is Required, and every call is refused until the row of its beginning is stored";
 
-impl Engine {
+impl Views {
     /// Returns the problems with what the gateway depends on.
     pub(super) fn dependency_problems(&self, snapshot: &Snapshot) -> Vec<Problem> {
         let gateway = &snapshot.plan().gateway;
@@ -20,13 +20,13 @@ impl Engine {
         let mut problems: Vec<_> = issuers.map(|failed| issuer(&failed, &object)).collect();
         problems.extend(self.failed_reviews(snapshot));
         let is_required = gateway.audit == AuditMode::Required;
-        let is_open = self.audit.as_ref().is_some_and(|audit| audit.is_open());
+        let is_open = self.audit.port.as_ref().is_some_and(|audit| audit.is_open());
         if is_required && !is_open {
             let why =
                 format!("{ALL_REFUSED}: the gateway has no store. Set spec.history.store, or start it with --store");
             problems.push(Problem::error(Reason::AuditUnavailable, object.clone(), "spec.audit.mode", why));
         }
-        let failed = self.audit.as_ref().filter(|_| gateway.audit != AuditMode::Off).and_then(|it| it.failure());
+        let failed = self.audit.port.as_ref().filter(|_| gateway.audit != AuditMode::Off).and_then(|it| it.failure());
         match failed {
             Some(why) if is_required => {
                 let why = format!("{ALL_REFUSED}: {why}");
@@ -62,7 +62,7 @@ impl Engine {
 
     /// Reads the keys of issuers that were not read yet, and asks the API server whether it reviews tokens.
     pub async fn read_issuers(&self) {
-        let snapshot = self.snapshot();
+        let snapshot = self.in_force.snapshot();
         self.credentials.read_issuers(&snapshot.linked.methods).await;
         self.credentials.read_issuers(&snapshot.linked.admin_methods).await;
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::Views;
 use super::asked_access::{AskedAccess, public_names};
 use super::notes;
 use crate::config::nearest::hint;
@@ -23,7 +24,7 @@ use crate::engine::plan::doubled_plugins::doubled_plugins;
 use crate::engine::plan::link::{Linked, LinkedChain, LinkedEntry, link};
 use crate::engine::plan::snapshot::{Found, Lookup, Snapshot};
 use crate::engine::plan::withheld::Withheld;
-use crate::engine::{Endpoint, Engine};
+use crate::engine::request::Endpoint;
 
 /// The chains of the gateway, and what each would do on content of one method of one item.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -198,7 +199,7 @@ fn why_not(chain: &LinkedChain, upstream: &UpstreamPlan, asked: &Asked<'_>) -> S
     format!("leaves tool {} out (spec.tools)", asked.name)
 }
 
-impl Engine {
+impl Views {
     /// Explains content of this method of a tool, or of the other item that the method is about. `name` is the public
     /// name, or `upstream/name` with the name on the upstream's own endpoint. `client` is whose access is explained.
     ///
@@ -211,15 +212,15 @@ impl Engine {
         client: Option<AskedAccess<'_>>,
     ) -> Result<Explanation, String> {
         let kind = kind_of(method);
-        self.wait_for_lists(&self.snapshot(), &Endpoint::All, kind).await;
-        let snapshot = self.snapshot();
+        self.lists.wait_for_lists(&self.in_force.snapshot(), &Endpoint::All, kind).await;
+        let snapshot = self.in_force.snapshot();
         if let Some(explanation) = own_tool(&snapshot.linked, method, name) {
             return Ok(explanation);
         }
         // The whole name is known too if clients see a short form.
         let public = shortened(name.to_owned(), snapshot.plan().gateway.max_name_length);
         let places = [Some((Endpoint::All, &*public)), Some((Endpoint::All, name)), own_place(name)];
-        let unable = |entry: &LinkedEntry| self.unable(entry);
+        let unable = |entry: &LinkedEntry| self.loads.unable(entry);
         let with_others = |mut explained: Explanation| {
             explained.chains.extend(not_taken(snapshot.problems()));
             explained
@@ -231,15 +232,15 @@ impl Engine {
             let mut explained = explain_item(&snapshot.linked, route.upstream, &asked, public, &unable);
             explained.notes.extend(notes::of_route(&snapshot.linked, &route).filter(|_| is_listed));
             let plan = &snapshot.linked.upstreams[route.upstream].target.plan;
-            explained.notes.extend(self.check_routing(plan).err().map(|error| error.message));
+            explained.notes.extend(self.gate.check_routing(plan).err().map(|error| error.message));
             let is_withheld = snapshot.for_pipelines.contains(&route.index);
             explained.withheld = is_withheld.then(|| Withheld::ForPipelines.to_string());
             explained.access = client.map(|client| client.of_listed(&snapshot, &route)).transpose()?.flatten();
             return Ok(with_others(explained));
         }
         for (endpoint, name) in places.iter().flatten() {
-            let listed = snapshot.withheld(&self.state, endpoint, kind, name);
-            let item = listed.or_else(|| snapshot.of_disabled(&self.state, endpoint, kind, name));
+            let listed = snapshot.withheld(&self.catalogues, endpoint, kind, name);
+            let item = listed.or_else(|| snapshot.of_disabled(&self.catalogues, endpoint, kind, name));
             let Some(item) = item else { continue };
             let asked = Asked::new(method, &item.name);
             let explained = explain_item(&snapshot.linked, item.upstream, &asked, name, &unable);

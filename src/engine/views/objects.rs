@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::Views;
 use crate::domain::health::ConnectionState;
 use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::item::ItemKind;
@@ -10,11 +11,10 @@ use crate::domain::plan::{Plan, PluginPlan};
 use crate::domain::plugin::{Phase, Protocol, Role};
 use crate::domain::ports::{RecentFailures, WorkerInfo};
 use crate::domain::problem::Problem;
-use crate::engine::Engine;
+use crate::engine::catalogue::pinning::unapproved;
+use crate::engine::catalogue::upstream_state::UpstreamState;
 use crate::engine::plan::link::{LinkedChain, LinkedUpstream};
 use crate::engine::plan::snapshot::Snapshot;
-use crate::engine::upstreams::pinning::unapproved;
-use crate::engine::upstreams::state::UpstreamState;
 
 /// An upstream (document 003, MCPServerConfig and ServerHealthStatus).
 #[derive(Debug, Serialize, JsonSchema)]
@@ -222,13 +222,13 @@ pub struct PlanView {
     pub plan: Plan,
 }
 
-impl Engine {
+impl Views {
     /// Returns every upstream of the plan.
     pub fn upstreams(&self) -> Vec<UpstreamView> {
-        let (snapshot, now) = (self.snapshot(), self.clock.monotonic());
+        let (snapshot, now) = (self.in_force.snapshot(), self.clock.monotonic());
         let views = snapshot.linked.upstreams.iter().enumerate().map(|(index, upstream)| {
             let plan = &upstream.target.plan;
-            let state = self.state.upstream(&plan.key);
+            let state = self.catalogues.upstream(&plan.key);
             let own = || snapshot.routes.all().iter().filter(|route| route.upstream == index);
             let count = |kind: ItemKind| own().filter(|route| route.item.kind == kind).count();
             UpstreamView {
@@ -258,7 +258,7 @@ impl Engine {
 
     /// Returns every plugin of the plan.
     pub fn plugins(&self) -> Vec<PluginView> {
-        let snapshot = self.snapshot();
+        let snapshot = self.in_force.snapshot();
         let workers = self.plugins.workers();
         snapshot.plan().plugins.iter().map(|plugin| self.plugin_view(&snapshot, plugin, &workers)).collect()
     }
@@ -271,7 +271,7 @@ impl Engine {
     ) -> PluginView {
         let named = snapshot.linked.chains.iter().filter(|c| c.entries.iter().any(|e| e.plan.plugin == plugin.key));
         let chains: Vec<_> = named.map(|chain| chain.name.clone()).collect();
-        let unable = snapshot.linked.entry_of(&plugin.key).and_then(|entry| self.unable(entry));
+        let unable = snapshot.linked.entry_of(&plugin.key).and_then(|entry| self.loads.unable(entry));
         let stand_in = snapshot.linked.stand_ins.get(&plugin.key).map(|form| &form.plugin.plan);
         let lost = snapshot.linked.not_loaded.iter().find(|lost| lost.plugin == plugin.key);
         let error = unable.or_else(|| lost.filter(|lost| lost.runs.is_none()).map(|lost| lost.failure.clone()));
@@ -313,7 +313,7 @@ impl Engine {
 
     /// Returns all chains of the plan, in the order in which they run.
     pub fn chains(&self) -> Vec<ChainView> {
-        let snapshot = self.snapshot();
+        let snapshot = self.in_force.snapshot();
         let covered = |chain: &LinkedChain| {
             let upstreams = snapshot.linked.upstreams.iter().map(|u| &u.target.plan);
             upstreams.filter(|plan| chain.covers(plan)).map(|plan| plan.key.name.clone()).collect()
@@ -326,7 +326,7 @@ impl Engine {
             owner: chain.plan.owner,
             runs: chain.entries.iter().filter(|e| e.enabled).map(|e| e.name.clone()).collect(),
             upstreams: covered(chain),
-            refusing: self.refusing(chain).map(|refusal| refusal.message),
+            refusing: self.loads.refusing(chain).map(|refusal| refusal.message),
         });
         views.collect()
     }
@@ -334,8 +334,8 @@ impl Engine {
     /// Returns all tools, in the order of the tool list. First waits, for at most the list timeout, until each upstream
     /// has been tried once.
     pub async fn tools(&self) -> Vec<ToolView> {
-        self.wait_for_lists(&self.snapshot(), &crate::engine::Endpoint::All, ItemKind::Tool).await;
-        let snapshot = self.snapshot();
+        self.lists.wait_for_lists(&self.in_force.snapshot(), &crate::engine::Endpoint::All, ItemKind::Tool).await;
+        let snapshot = self.in_force.snapshot();
         let views = snapshot.routes.tools().map(|route| {
             let link = &snapshot.items[route.index];
             let chains = link.request.iter().chain(&link.response).map(|s| s.chain.name.clone()).collect();
@@ -356,10 +356,10 @@ impl Engine {
     /// Returns all tools that upstreams list, also those that are not offered, with the digests of their definitions.
     /// First waits, as [`Self::tools`] does.
     pub async fn pins(&self) -> Vec<PinView> {
-        self.wait_for_lists(&self.snapshot(), &crate::engine::Endpoint::All, ItemKind::Tool).await;
+        self.lists.wait_for_lists(&self.in_force.snapshot(), &crate::engine::Endpoint::All, ItemKind::Tool).await;
         let of_one = |upstream: &LinkedUpstream| {
             let plan = &upstream.target.plan;
-            let state = self.state.upstream(&plan.key);
+            let state = self.catalogues.upstream(&plan.key);
             let unapproved = unapproved(plan, state.catalogue.as_deref(), &state.first_seen);
             let pins = state.catalogue.iter().flat_map(|list| list.pins());
             let view = |(tool, sha256): (&String, &String)| PinView {
@@ -370,12 +370,12 @@ impl Engine {
             };
             pins.map(view).collect::<Vec<_>>()
         };
-        self.snapshot().linked.upstreams.iter().flat_map(of_one).collect()
+        self.in_force.snapshot().linked.upstreams.iter().flat_map(of_one).collect()
     }
 
     /// Returns the upstream of the tool that clients see under this name, and its own name for the tool, if that is another one.
     pub fn tool_listed_as(&self, name: &str) -> Option<(String, String)> {
-        let snapshot = self.snapshot();
+        let snapshot = self.in_force.snapshot();
         let route = snapshot.routes.public(ItemKind::Tool, name).filter(|route| route.item.name != name)?;
         let upstream = &snapshot.linked.upstreams[route.upstream].target.plan.key;
         Some((upstream.name.clone(), route.item.name.clone()))
@@ -383,7 +383,7 @@ impl Engine {
 
     /// Returns the plan and its problems. Values that can be secrets are hidden; see [`Plan::hide_values`].
     pub fn plan(&self) -> PlanView {
-        let snapshot = self.snapshot();
+        let snapshot = self.in_force.snapshot();
         let mut plan = Plan::clone(snapshot.plan());
         plan.code.clear();
         plan.hide_values();

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::Views;
 use crate::domain::item::ItemKind;
 use crate::domain::pipeline::{PipelineMachine, StepRole};
 use crate::domain::plan::{AgentKind, AgentPlan, InsertedPhasePlan, PhasePluginPlan, PipelinePlan};
@@ -11,7 +12,7 @@ use crate::engine::pipelines::{applying, customized};
 use crate::engine::plan::link::{Globs, LinkedUpstream};
 use crate::engine::plan::linked_pipeline::LinkedPipeline;
 use crate::engine::plan::snapshot::Snapshot;
-use crate::engine::{Endpoint, Engine};
+use crate::engine::request::Endpoint;
 
 /// A pipeline (document 002, `PipelineConfig`).
 #[derive(Debug, Serialize, JsonSchema)]
@@ -132,12 +133,12 @@ pub struct BudgetsView {
     pub max_llm_calls: u32,
 }
 
-impl Engine {
+impl Views {
     /// Returns every pipeline of the plan, as a run with these arguments has it. First waits, for at most the list timeout,
     /// until each upstream has been tried once.
     pub async fn pipelines(&self, arguments: Option<&Value>) -> Vec<PipelineView> {
-        self.wait_for_lists(&self.snapshot(), &Endpoint::All, ItemKind::Tool).await;
-        let snapshot = self.snapshot();
+        self.lists.wait_for_lists(&self.in_force.snapshot(), &Endpoint::All, ItemKind::Tool).await;
+        let snapshot = self.in_force.snapshot();
         let of = |upstream: &LinkedUpstream| {
             let linked = upstream.pipeline.as_ref()?;
             let view = self.pipeline_view(&snapshot, upstream, linked);
@@ -152,14 +153,15 @@ impl Engine {
     fn pipeline_view(&self, snapshot: &Snapshot, upstream: &LinkedUpstream, linked: &LinkedPipeline) -> PipelineView {
         let (key, plan) = (&upstream.target.plan.key, &linked.plan);
         let name = key.to_string();
-        let is_running = |run: &crate::engine::pipelines::Run| run.pipeline == name && run.ended_at.is_none();
+        let is_running =
+            |run: &crate::engine::in_flight::shown_run::Run| run.pipeline == name && run.ended_at.is_none();
         let public: Vec<_> = snapshot.routes.tools().filter_map(|route| route.public.as_deref()).collect();
         PipelineView {
             enabled: upstream.target.plan.enabled,
             tool: plan.tool_name(),
             mode: PipelinePlan::MODE,
             refusing: upstream.refusing.as_ref().map(|refusal| refusal.message.clone()),
-            running: self.runs().list().iter().filter(|run| is_running(run)).count(),
+            running: self.runs.list().iter().filter(|run| is_running(run)).count(),
             start_agent: plan.start_agent.clone(),
             steps: steps(plan),
             customizations: plan

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use super::Views;
 use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::plan::{PluginPlan, PrefixMode, TransportPlan};
 use crate::domain::plugin::Failure;
@@ -14,17 +15,16 @@ use crate::domain::report::{
 };
 use crate::domain::seen::SeenNames;
 use crate::domain::upstream::Target;
-use crate::engine::Engine;
+use crate::engine::catalogue::pinning::unapproved;
 use crate::engine::chains::routed_call::timestamp;
 use crate::engine::plan::form::FailedForm;
 use crate::engine::plan::link::LinkedUpstream;
 use crate::engine::plan::snapshot::Snapshot;
-use crate::engine::upstreams::pinning::unapproved;
 
-impl Engine {
+impl Views {
     /// Returns the current report. Equal states have equal reports.
     pub fn report(&self) -> Report {
-        let snapshot = self.snapshot();
+        let snapshot = self.in_force.snapshot();
         let mut upstreams: Vec<_> =
             snapshot.linked.upstreams.iter().enumerate().map(|(i, u)| self.report_upstream(&snapshot, i, u)).collect();
         upstreams.sort_by(|a, b| a.upstream.cmp(&b.upstream));
@@ -44,22 +44,22 @@ impl Engine {
             sandbox_lacks: self.plugins.sandbox().lacks,
             seal_key: self.seal_key().to_owned(),
             seen_names: self.unpublished_names(&snapshot),
-            pending: self.state.pending.load().as_deref().cloned(),
+            pending: self.pending.load().as_deref().cloned(),
         }
     }
 
     /// Sets the revision that should run but cannot, for the report; `None` if there is no such revision.
     pub fn set_pending(&self, pending: Option<PendingReport>) {
-        self.state.pending.store(pending.map(Into::into));
+        self.pending.store(pending.map(Into::into));
     }
 
     /// Returns the tool names of the plan's upstreams that other processes do not know.
     fn unpublished_names(&self, snapshot: &Snapshot) -> SeenNames {
-        let published = self.state.published.load();
+        let published = self.catalogues.published.load();
         let keep_own = snapshot.plan().gateway.prefix == PrefixMode::OnConflict;
         let Some(published) = published.as_deref().filter(|_| keep_own) else { return SeenNames::default() };
         let planned: BTreeSet<_> = snapshot.plan().upstreams.iter().map(|upstream| upstream.key.to_string()).collect();
-        let mut names = SeenNames::clone(&self.state.seen.borrow());
+        let mut names = SeenNames::clone(&self.catalogues.seen.borrow());
         names.retain(|upstream| planned.contains(upstream));
         names.subtract(published);
         names
@@ -79,7 +79,7 @@ impl Engine {
 
     fn report_upstream(&self, snapshot: &Snapshot, index: usize, upstream: &LinkedUpstream) -> UpstreamReport {
         let plan = &upstream.target.plan;
-        let (state, now) = (self.state.upstream(&plan.key), self.clock.monotonic());
+        let (state, now) = (self.catalogues.upstream(&plan.key), self.clock.monotonic());
         let mut report = UpstreamReport {
             upstream: plan.key.to_string(),
             connection_state: state.connection_state(now, snapshot.call_timeout(plan)),
@@ -134,7 +134,8 @@ impl Engine {
 
     fn refusing_chains(&self, snapshot: &Snapshot) -> Vec<RefusingReport> {
         let chains = snapshot.linked.chains.iter();
-        let mut refusing: Vec<_> = chains.filter_map(|chain| Some((&chain.name, self.refusing(chain)?))).collect();
+        let mut refusing: Vec<_> =
+            chains.filter_map(|chain| Some((&chain.name, self.loads.refusing(chain)?))).collect();
         refusing.sort_by_key(|(chain, _)| *chain);
         let reported = refusing.into_iter().enumerate().map(|(place, (chain, refusal))| RefusingReport {
             chain: chain.clone(),
@@ -146,7 +147,7 @@ impl Engine {
 
     fn report_plugin(&self, snapshot: &Snapshot, plugin: &PluginPlan) -> PluginReport {
         let entry = snapshot.linked.entry_of(&plugin.key);
-        let failure = entry.and_then(|entry| self.unable(entry));
+        let failure = entry.and_then(|entry| self.loads.unable(entry));
         let state = match &failure {
             _ if !plugin.enabled => PluginState::Disabled,
             Some(_) => PluginState::Failed,

@@ -2,24 +2,25 @@
 
 use std::borrow::Cow;
 
+use super::Views;
 use crate::domain::budget::Category;
 use crate::domain::plugin::{FailurePolicy, Mode, Role};
-use crate::engine::Engine;
+use crate::engine::catalogue::pinning::unapproved;
 use crate::engine::plan::link::{Linked, LinkedChain};
-use crate::engine::upstreams::pinning::unapproved;
 use crate::telemetry::scrape_input::{PlannedNames, ScrapeInput};
 
-impl Engine {
+impl Views {
     /// Returns all metrics in the text format of Prometheus.
     pub fn render_metrics(&self) -> String {
-        let snapshot = self.snapshot();
+        let snapshot = self.in_force.snapshot();
         let chains = &snapshot.linked.chains;
-        let refusing = chains.iter().filter_map(|chain| Some((&*chain.name, self.refusing(chain)?.reason.as_str())));
+        let refusing =
+            chains.iter().filter_map(|chain| Some((&*chain.name, self.loads.refusing(chain)?.reason.as_str())));
         let weakened = chains.iter().filter(|chain| is_weakened(chain)).map(|chain| (&*chain.name, "GuardWeakened"));
         let upstreams = snapshot.linked.upstreams.iter().map(|upstream| &upstream.target.plan);
         let pinned = upstreams.filter(|plan| plan.pinning.is_some());
         let unapproved = pinned.map(|plan| {
-            let state = self.state.upstream(&plan.key);
+            let state = self.catalogues.upstream(&plan.key);
             (&*plan.key.name, unapproved(plan, state.catalogue.as_deref(), &state.first_seen).len())
         });
         self.metrics.render(&ScrapeInput {
@@ -33,7 +34,7 @@ impl Engine {
             dropped: self.records.dropped(),
             written: self.records.written(),
             queued: self.records.queued(),
-            audit: self.audit.as_ref().map(|audit| audit.totals()).unwrap_or_default(),
+            audit: self.audit.port.as_ref().map(|audit| audit.totals()).unwrap_or_default(),
         })
     }
 }

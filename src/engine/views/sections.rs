@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::Views;
 use super::explain::Explanation;
 use crate::config::sections::Sections;
 use crate::domain::item::ItemKind;
@@ -15,7 +16,7 @@ use crate::domain::raw::RawObject;
 use crate::domain::reason::Reason;
 use crate::domain::section::Place;
 use crate::engine::plan::bound_section::BoundSection;
-use crate::engine::{Endpoint, Engine};
+use crate::engine::request::Endpoint;
 
 /// Which binding counts at a place, and what is visible there.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -165,27 +166,27 @@ pub struct ContextTool {
     pub name: Option<String>,
 }
 
-impl Engine {
+impl Views {
     /// Explains a place by the plan in force.
     pub fn explain_section(&self, place: &Place) -> SectionExplanation {
-        SectionExplanation::of(self.snapshot().plan(), place)
+        SectionExplanation::of(self.in_force.snapshot().plan(), place)
     }
 
     /// Like [`SectionExplanation::note`], by the plan in force.
     pub fn note_section(&self, place: &Place, explanation: &mut Explanation) {
-        SectionExplanation::note(self.snapshot().plan(), place, explanation);
+        SectionExplanation::note(self.in_force.snapshot().plan(), place, explanation);
     }
 
     /// Returns the tools that a model can use at a place. First waits, for at most the list timeout, until each upstream has
     /// been tried once.
     pub async fn tool_context(&self, place: &Place) -> ToolContext {
-        self.wait_for_lists(&self.snapshot(), &Endpoint::All, ItemKind::Tool).await;
-        let snapshot = self.snapshot();
+        self.lists.wait_for_lists(&self.in_force.snapshot(), &Endpoint::All, ItemKind::Tool).await;
+        let snapshot = self.in_force.snapshot();
         let section = snapshot.bound_section(Some(place));
         let upstreams = &snapshot.linked.upstreams;
         let is_visible = |index: usize| {
             let plan = &upstreams[index].target.plan;
-            let is_enabled = plan.enabled && self.state.in_routing(&plan.key);
+            let is_enabled = plan.enabled && self.catalogues.in_routing(&plan.key);
             is_enabled && section.as_ref().is_none_or(|section| section.sees(index))
         };
         let routes = snapshot.routes.tools().filter(|route| snapshot.lists(route));

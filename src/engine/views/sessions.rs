@@ -5,11 +5,9 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::domain::identity::LOCAL;
-use crate::domain::limits::Tracker;
-use crate::engine::Engine;
+use super::Views;
 use crate::engine::access::session::SessionView;
-use crate::engine::executions::{Execution, SessionCalls};
+use crate::engine::in_flight::executions::{Execution, SessionCalls};
 
 /// A session, or other callers that are counted as one.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -35,12 +33,12 @@ pub struct TrackedSession {
     pub execution_history: Vec<Execution>,
 }
 
-impl Engine {
+impl Views {
     /// Returns all sessions, oldest first, then the other callers that have made calls.
     pub fn tracked_sessions(&self) -> Vec<TrackedSession> {
-        let limits = self.snapshot().plan().gateway.limits.clone();
-        let mut calls = self.state.executions.by_session();
-        let callers = self.callers();
+        let limits = self.in_force.snapshot().plan().gateway.limits.clone();
+        let mut calls = self.gate.executions.by_session();
+        let callers = self.gate.callers();
         let tracked = callers.into_iter().map(|(id, session, tracker)| {
             let SessionCalls { active, ended } = calls.remove(&Arc::as_ptr(&tracker).addr()).unwrap_or_default();
             TrackedSession {
@@ -55,27 +53,5 @@ impl Engine {
             }
         });
         tracked.collect()
-    }
-
-    /// Returns the counters of the sessions with this id.
-    pub(crate) fn trackers_of(&self, id: &str) -> Vec<Arc<Tracker>> {
-        self.callers().into_iter().filter(|(known, ..)| known == id).map(|(.., tracker)| tracker).collect()
-    }
-
-    fn callers(&self) -> Vec<(String, Option<SessionView>, Arc<Tracker>)> {
-        let sessions = self.state.sessions.all().into_iter();
-        let mut callers: Vec<_> = sessions.map(|session| (session.view(), Arc::clone(&session.tracker))).collect();
-        callers.sort_by_key(|(view, _)| view.created_at);
-        let of_session = |(view, tracker): (SessionView, _)| (view.id.clone(), Some(view), tracker);
-        let addresses = self.state.sessions.addresses().known();
-        let of_address = addresses.into_iter().map(|(address, tracker)| (format!("address/{address}"), None, tracker));
-        let local = (LOCAL.to_owned(), None, Arc::clone(&self.state.local));
-        let principals = self.state.sessions.principals().known().into_iter();
-        let of_subject = principals.map(|(subject, tracker)| (format!("subject/{subject}"), None, tracker));
-        let others = of_address
-            .chain(of_subject)
-            .chain([local])
-            .filter(|(.., tracker)| tracker.total() > 0 || tracker.is_stopped());
-        callers.into_iter().map(of_session).chain(others).collect()
     }
 }

@@ -3,13 +3,13 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::Views;
 use super::objects::{ChainView, PluginView, UpstreamView};
 use super::sections::SectionView;
 use crate::domain::ports::RecentFailures;
 use crate::domain::problem::{Level, Problem};
 use crate::domain::reason::Reason;
 use crate::domain::report::{OWN_SEAL_KEY, PendingReport};
-use crate::engine::Engine;
 use crate::engine::plan::snapshot::Snapshot;
 
 /// The state of the gateway: what runs, and what is wrong with it.
@@ -54,7 +54,7 @@ pub struct StatusView {
 /// How long executions of plugins count as recent, in milliseconds.
 const RECENT_MS: u64 = 300_000;
 
-impl Engine {
+impl Views {
     /// Returns the recent executions of a plugin that failed; `None` if none did.
     pub(super) fn recent_failures(&self, plugin_id: &str) -> Option<RecentFailures> {
         self.records.failures(plugin_id, self.clock.unix_millis().saturating_sub(RECENT_MS))
@@ -62,7 +62,7 @@ impl Engine {
 
     /// Returns `shared` if this process shares keys for session ids with other replicas, else `own`.
     pub(super) fn seal_key(&self) -> &'static str {
-        if self.sessions().is_shared() { "shared" } else { OWN_SEAL_KEY }
+        if self.gate.sessions().is_shared() { "shared" } else { OWN_SEAL_KEY }
     }
 
     /// Returns the problems of a snapshot, those of the endpoints of this process, and those of what it depends on.
@@ -71,21 +71,21 @@ impl Engine {
         // The compiler does not know whether the command line names a store.
         let is_known = |problem: &&Problem| problem.reason != Reason::AuditUnavailable;
         problems.extend(snapshot.problems().iter().filter(is_known).cloned());
-        problems.extend(self.state.endpoints.problems());
+        problems.extend(self.endpoints.problems());
         problems
     }
 
     /// Returns what has stopped the gateway: `spec.stopped`, or `admin API`. `None` if it is not stopped.
     pub fn stopped_by(&self) -> Option<&'static str> {
-        let by_admin = || self.is_stopped_by_admin().then_some("admin API");
-        self.snapshot().plan().gateway.stopped.then_some("spec.stopped").or_else(by_admin)
+        let by_admin = || self.gate.is_stopped_by_admin().then_some("admin API");
+        self.in_force.snapshot().plan().gateway.stopped.then_some("spec.stopped").or_else(by_admin)
     }
 
     /// Returns the current status.
     pub fn status(&self) -> StatusView {
-        let snapshot = self.snapshot();
+        let snapshot = self.in_force.snapshot();
         let gateway = &snapshot.plan().gateway;
-        let frozen = self.readings().failure().map(|why| {
+        let frozen = self.readings.failure().map(|why| {
             let message = format!("no edit of the manifests counts until this is put right: {why}");
             Problem::without_object(Level::Error, Reason::PreviousRevision, message)
         });
@@ -96,7 +96,7 @@ impl Engine {
             stopped: self.stopped_by().is_some(),
             stopped_by: self.stopped_by(),
             refusing: gateway.refusing.as_ref().map(|refusal| refusal.message.clone()),
-            pending: self.state.pending.load().as_deref().cloned(),
+            pending: self.pending.load().as_deref().cloned(),
             seal_key: self.seal_key(),
             tools: snapshot.routes.tools().filter(|route| route.public.is_some()).count(),
             upstreams: self.upstreams(),

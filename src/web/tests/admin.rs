@@ -38,7 +38,7 @@ async fn who_cannot_be_told_that_all_is_in_force_does_not_wait_for_plugins() {
     let gateway = Gateway::idle();
     let (plan, _) = compile(&folder(), None);
     gateway.apply(plan).await;
-    let waits = tokio::time::timeout(Duration::from_millis(1), gateway.engine.wait_for_loads()).await;
+    let waits = tokio::time::timeout(Duration::from_millis(1), gateway.engine.loads.wait_for_loads()).await;
     assert!(waits.is_err(), "no plugin is being loaded");
     let asked = ask(&gateway, "GET", "/api/v1/status?settled=true", &[]);
     let answer = tokio::time::timeout(Duration::from_secs(10), asked).await.expect("it waits for a load");
@@ -168,11 +168,11 @@ async fn the_report_has_the_tag_of_its_content() {
     let same = ask(&gateway, "GET", "/api/v1/report", &[("if-none-match", tag)]).await;
     assert_eq!((same.status, same.header("etag"), same.text.as_str()), (StatusCode::NOT_MODIFIED, tag, ""));
     let pending = PendingReport { revision: "r".into(), reason: "UnknownFormat".into(), message: "m".into() };
-    gateway.engine.set_pending(Some(pending.clone()));
+    gateway.engine.views.set_pending(Some(pending.clone()));
     let other = ask(&gateway, "GET", "/api/v1/report", &[("if-none-match", tag)]).await;
     assert_eq!(other.status, StatusCode::OK);
     assert_eq!(serde_json::from_str::<Report>(&other.text).unwrap().pending, Some(pending));
-    gateway.engine.set_pending(None);
+    gateway.engine.views.set_pending(None);
     assert_eq!(ask(&gateway, "GET", "/api/v1/report", &[]).await.text, first.text);
 }
 

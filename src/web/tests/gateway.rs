@@ -287,7 +287,7 @@ impl Gateway {
     }
 
     pub(super) async fn apply(&self, plan: Plan) {
-        self.engine.apply(plan, Vec::new(), &NoSecrets).await;
+        self.engine.applier.apply(plan, Vec::new(), &NoSecrets).await;
     }
 
     /// Begins a legacy session, and returns its id.

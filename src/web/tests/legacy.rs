@@ -50,9 +50,9 @@ async fn a_session_says_which_log_messages_it_wants() {
         let answer = gateway.post(&[("mcp-session-id", &id)], &level.to_string()).await;
         assert_eq!((answer.status, answer.code()), (StatusCode::OK, code), "{answer:?}");
     }
-    let snapshot = gateway.engine.snapshot();
+    let snapshot = gateway.engine.in_force.snapshot();
     let scope = SessionScope { gateway: &snapshot.plan().gateway.key, principal: "anonymous", upstream: None };
-    let session = gateway.engine.sessions().find(&id, scope, 0).unwrap();
+    let session = gateway.engine.gate.sessions().find(&id, scope, 0).unwrap();
     assert_eq!(session.log_level(), crate::domain::log_level::LogLevel::Warning);
 }
 
@@ -315,7 +315,7 @@ async fn a_session_is_not_idle_before_its_stream_has_ended() {
     let sessions_after = |millis| {
         gateway.clock.pass(millis);
         gateway.engine.expire_sessions();
-        gateway.engine.sessions().count()
+        gateway.engine.gate.sessions().count()
     };
     assert_eq!(sessions_after(idle_ms), 1, "its stream is open");
     drop(stream);

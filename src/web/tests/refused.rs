@@ -105,7 +105,7 @@ async fn streams_of_calls_that_are_continued_too_often() {
 #[tokio::test]
 async fn sessions_while_all_are_in_use() {
     let gateway = Gateway::start().await;
-    let snapshot = gateway.engine.snapshot();
+    let snapshot = gateway.engine.in_force.snapshot();
     let scope = SessionScope { gateway: &snapshot.plan().gateway.key, principal: "anonymous", upstream: None };
     let facts = || SessionFacts {
         version: "2025-11-25".into(),
@@ -115,7 +115,7 @@ async fn sessions_while_all_are_in_use() {
         replica: None,
     };
     let mut count = 0;
-    while let Some(session) = gateway.engine.sessions().open(facts(), scope) {
+    while let Some(session) = gateway.engine.gate.sessions().open(facts(), scope) {
         session.streams.enter(None, None).unwrap();
         session.set_ready();
         count += 1;

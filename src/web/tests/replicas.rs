@@ -38,9 +38,9 @@ async fn connected(gateway: &Gateway, header: Option<&'static str>) -> Result<()
     let engine = Arc::clone(&gateway.engine);
     let answer = move |request: String| {
         let token = request.lines().find_map(|line| line.strip_prefix("hawsepipe-forwarded: ")).unwrap();
-        let (snapshot, status) = (engine.snapshot(), StatusCode::NO_CONTENT);
+        let (snapshot, status) = (engine.in_force.snapshot(), StatusCode::NO_CONTENT);
         let scope = AnswerScope { gateway: &snapshot.plan().gateway.key, token, status, channel: None };
-        let seal = scope.seal(engine.sessions().seals()).unwrap();
+        let seal = scope.seal(engine.gate.sessions().seals()).unwrap();
         header.map(|more| format!("HTTP/1.1 204 No Content\r\n{ANSWERED}: {}\r\n{more}\r\n", seal.to_str().unwrap()))
     };
     let (address, _server) = server(answer).await;
@@ -52,7 +52,7 @@ async fn connected(gateway: &Gateway, header: Option<&'static str>) -> Result<()
 async fn a_replica_that_closes_the_connection_or_is_slow_is_no_server_that_is_none() {
     let gateway = Gateway::start().await;
     let key = SecretText::new("AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=");
-    gateway.engine.sessions().share(SealKeys::parse(&key).unwrap_or_else(|why| panic!("{why}")));
+    gateway.engine.gate.sessions().share(SealKeys::parse(&key).unwrap_or_else(|why| panic!("{why}")));
     assert!(connected(&gateway, Some("")).await.is_ok());
     let ending = connected(&gateway, Some("connection: close\r\n")).await;
     assert!(matches!(ending, Err(NotConnected::Ending)), "{ending:?}");

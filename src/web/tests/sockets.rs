@@ -71,7 +71,7 @@ async fn at_the_end_a_connection_that_is_new_is_served_once_and_a_silent_one_is_
     let get = b"GET /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n";
     last.write_all(get).await.unwrap();
     assert!(read_some(&mut last).await.starts_with("HTTP/1.1 4"));
-    gateway.engine.drain();
+    gateway.engine.gate.drain();
     gateway.shutdown.cancel();
     new.write_all(get).await.unwrap();
     let answer = read_some(&mut new).await;

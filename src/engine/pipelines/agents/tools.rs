@@ -81,7 +81,7 @@ impl Agent<'_> {
 
     /// Returns the tools that the step and its caller can call, first those with most words of the messages.
     fn tools(&self, words: &str) -> Vec<WantedTool> {
-        let snapshot = self.run.engine.snapshot();
+        let snapshot = self.run.pipelines.in_force.snapshot();
         let permitted = snapshot.permitted(&self.run.call.facts.caller, ItemKind::Tool);
         let routes = snapshot.routes.all().iter().filter(|route| route.item.kind == ItemKind::Tool);
         let routes = routes.filter(|route| permitted.as_ref().is_none_or(|permitted| permitted.has(route)));

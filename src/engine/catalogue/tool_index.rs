@@ -9,7 +9,6 @@ use arc_swap::ArcSwapOption;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::link::Linked;
 use crate::domain::apps;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::item::ItemKind;
@@ -88,10 +87,9 @@ impl KeptIndex {
     }
 
     /// Warns about upstreams of this plan with tools that are not found.
-    pub(super) fn problems(&self, linked: &Linked) -> Vec<Problem> {
+    pub(in crate::engine) fn problems<'a>(&self, upstreams: impl Iterator<Item = &'a ObjectKey>) -> Vec<Problem> {
         let left_out = self.left_out();
-        let warnings = linked.upstreams.iter().filter_map(|upstream| {
-            let key = &upstream.target.plan.key;
+        let warnings = upstreams.filter_map(|key| {
             let count = left_out.get(key)?;
             let message = format!(
                 "{count} of its tools are not found by search_tools: their definitions, or those of the tools before them, have \
@@ -107,12 +105,7 @@ impl KeptIndex {
 impl ToolIndex {
     /// Builds the index of the tools of these routes that models may call. Each upstream has the same share of the room, and
     /// of what others leave as much as there is.
-    pub(crate) fn build(linked: &Linked, routes: &Routes) -> Self {
-        let key = |upstream: usize| linked.upstreams.get(upstream).map(|upstream| upstream.target.plan.key.clone());
-        Self::of_routes(routes, key)
-    }
-
-    fn of_routes(routes: &Routes, key: impl Fn(usize) -> Option<ObjectKey>) -> Self {
+    pub(crate) fn build(routes: &Routes, key: impl Fn(usize) -> Option<ObjectKey>) -> Self {
         let mut built = Self::default();
         let tools: Vec<_> = routes.tools().filter(|route| is_found(route)).collect();
         let upstreams: BTreeSet<_> = tools.iter().map(|route| route.upstream).collect();
@@ -312,7 +305,7 @@ mod tests {
             let mut is_tried = false;
             let build = async || {
                 is_tried = true;
-                tools.map(|tools| ToolIndex::of_routes(&tools, |_| None))
+                tools.map(|tools| ToolIndex::build(&tools, |_| None))
             };
             let index = kept.of(revision, build).await;
             let is_newest = index.as_ref().is_some_and(|index| index.is_of(revision));
@@ -340,6 +333,6 @@ mod tests {
     }
 
     fn built(routes: &Routes) -> ToolIndex {
-        ToolIndex::of_routes(routes, |upstream| Some(ObjectKey::new("default", upstream.to_string())))
+        ToolIndex::build(routes, |upstream| Some(ObjectKey::new("default", upstream.to_string())))
     }
 }

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
+use super::Lists;
 use crate::domain::item::ItemKind;
-use crate::engine::Engine;
+use crate::engine::catalogue::tool_index::ToolIndex;
 use crate::engine::plan::snapshot::Snapshot;
-use crate::engine::plan::tool_index::ToolIndex;
 
 /// What is logged of an index that could not be built, besides the panic.
 const NOT_BUILT: &str =
     "the index of tools could not be built: until tools change, search_tools finds those of the index before";
 
-impl Engine {
+impl Lists {
     /// Builds the index whenever tools change, for ever.
     pub(super) async fn index_tools(self: Arc<Self>) {
         loop {
@@ -21,19 +21,19 @@ impl Engine {
 
     /// Builds the index of the newest snapshot, and waits for the next one.
     async fn index_newest(&self) {
-        let published = self.published.notified();
+        let published = self.in_force.published.notified();
         tokio::pin!(published);
         // Registers before the look, so that no snapshot between the look and the wait is missed.
         published.as_mut().enable();
-        let before = self.state.tool_index.left_out();
-        let snapshot = self.snapshot();
+        let before = self.catalogues.tool_index.left_out();
+        let snapshot = self.in_force.snapshot();
         match snapshot.finds_tools() {
             true => drop(self.tool_index(&snapshot).await),
-            false => self.state.tool_index.clear().await,
+            false => self.catalogues.tool_index.clear().await,
         }
         // The problems of a snapshot name what the index has no room for.
-        if self.state.tool_index.left_out() != before {
-            self.relist();
+        if self.catalogues.tool_index.left_out() != before {
+            self.in_force.relist();
         }
         published.await;
     }
@@ -43,7 +43,10 @@ impl Engine {
     pub(crate) async fn tool_index(&self, snapshot: &Arc<Snapshot>) -> Option<Arc<ToolIndex>> {
         let build = async || {
             let of = Arc::clone(snapshot);
-            let built = tokio::task::spawn_blocking(move || ToolIndex::build(&of.linked, &of.routes)).await;
+            let built = tokio::task::spawn_blocking(move || {
+                ToolIndex::build(&of.routes, |upstream| of.linked.keys().nth(upstream).cloned())
+            })
+            .await;
             built
                 .inspect_err(|why| {
                     if why.is_panic() {
@@ -52,6 +55,6 @@ impl Engine {
                 })
                 .ok()
         };
-        self.state.tool_index.of(snapshot.list_revisions().of(ItemKind::Tool), build).await
+        self.catalogues.tool_index.of(snapshot.list_revisions().of(ItemKind::Tool), build).await
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::Engine;
+use super::Views;
 use crate::domain::audit::AuditMode;
 
 /// How long the first readiness waits for plugins. A plugin that never loads must not keep a gateway out of its Service:
@@ -27,10 +27,10 @@ pub enum NotReady {
     Draining,
 }
 
-impl Engine {
+impl Views {
     /// Waits until the MCP endpoints have followed the plan in force. Returns at once if no task opens and closes them.
     pub async fn endpoints_followed(&self) {
-        self.state.endpoints.settle(|| self.snapshot().plan().revision.clone()).await;
+        self.endpoints.settle(|| self.in_force.snapshot().plan().revision.clone()).await;
     }
 
     /// Checks whether this process is ready for calls. The first time, it is ready once every plugin of the plan has a
@@ -42,23 +42,23 @@ impl Engine {
     /// # Errors
     /// Why the process is not ready.
     pub fn readiness(&self) -> Result<(), NotReady> {
-        let Some(since) = self.state.in_force_since.get() else { return Err(NotReady::NoPlan) };
-        if self.is_draining() {
+        let Some(since) = self.in_force.since.get() else { return Err(NotReady::NoPlan) };
+        if self.gate.is_draining() {
             return Err(NotReady::Draining);
         }
-        if self.state.was_ready.load(Ordering::Acquire) {
+        if self.was_ready.load(Ordering::Acquire) {
             return Ok(());
         }
-        let late = self.unserved_plugins();
+        let late = self.loads.unserved_plugins();
         if !late.is_empty() && self.clock.monotonic().saturating_sub(*since) < PATIENCE {
             return Err(NotReady::Loading);
         }
-        let is_required = self.snapshot().plan().gateway.audit == AuditMode::Required;
-        if is_required && self.audit.as_ref().is_some_and(|audit| !audit.is_ready()) {
+        let is_required = self.in_force.snapshot().plan().gateway.audit == AuditMode::Required;
+        if is_required && self.audit.port.as_ref().is_some_and(|audit| !audit.is_ready()) {
             return Err(NotReady::Unaudited);
         }
         // Of requests at the same time, only one logs.
-        if !self.state.was_ready.swap(true, Ordering::AcqRel) && !late.is_empty() {
+        if !self.was_ready.swap(true, Ordering::AcqRel) && !late.is_empty() {
             let plugins: Vec<_> = late.iter().map(ToString::to_string).collect();
             let plugins = plugins.join(", ");
             tracing::warn!(plugins, "ready, although these plugins are not loaded yet");

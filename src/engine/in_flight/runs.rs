@@ -8,7 +8,6 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
-use super::shown_run::{Run, RunStatus, RunStep};
 use crate::domain::method::Method;
 use crate::domain::model::TokenUse;
 use crate::domain::pipeline::Form;
@@ -16,6 +15,7 @@ use crate::domain::question::Question;
 use crate::domain::raw::to_raw;
 use crate::domain::reason::Reason;
 use crate::domain::upstream::Answer;
+use crate::engine::in_flight::shown_run::{Run, RunStatus, RunStep};
 
 /// The number of runs that are kept, unless more are in progress.
 pub const MAX_KEPT: usize = 500;
@@ -32,10 +32,10 @@ pub enum AnswerError {
 }
 
 /// Why a run or a step has failed.
-pub(super) struct Fault {
-    pub(super) reason: Reason,
+pub(in crate::engine) struct Fault {
+    pub(in crate::engine) reason: Reason,
     /// `None` if it can quote content.
-    pub(super) message: Option<String>,
+    pub(in crate::engine) message: Option<String>,
 }
 
 /// A run while it is in progress, and afterwards.
@@ -70,11 +70,11 @@ impl RunState {
 }
 
 impl RunEntry {
-    pub(super) fn new(run: Run) -> Arc<Self> {
+    pub(in crate::engine) fn new(run: Run) -> Arc<Self> {
         Arc::new(Self(Mutex::new(RunState { run, waiting: Vec::new(), asked: 0 })))
     }
 
-    pub(super) fn begin_step(&self, name: &str, now: u64) {
+    pub(in crate::engine) fn begin_step(&self, name: &str, now: u64) {
         let steps = &mut self.state().run.steps;
         if steps.len() >= MAX_STEPS {
             steps.remove(0);
@@ -84,7 +84,7 @@ impl RunEntry {
     }
 
     /// Ends the step that began last.
-    pub(super) fn end_step(&self, fault: Option<Fault>, now: u64) {
+    pub(in crate::engine) fn end_step(&self, fault: Option<Fault>, now: u64) {
         if let Some(step) = self.state().run.steps.last_mut() {
             step.ended_at = Some(now);
             (step.reason, step.message) = split(fault);
@@ -92,19 +92,19 @@ impl RunEntry {
     }
 
     /// Notes how many tools and models the run has called, with which tokens, and how many sources it has found.
-    pub(super) fn note_use(&self, (tool_calls, llm_calls): (u32, u32), tokens: TokenUse, sources: usize) {
+    pub(in crate::engine) fn note_use(&self, (tool_calls, llm_calls): (u32, u32), tokens: TokenUse, sources: usize) {
         let run = &mut self.state().run;
         (run.tool_calls, run.llm_calls, run.sources) = (tool_calls, llm_calls, sources);
         (run.tokens_in, run.tokens_out) = (tokens.prompt_tokens, tokens.completion_tokens);
     }
 
     /// Notes that the run ends because it reached `maxIterations`.
-    pub(super) fn limit(&self) {
+    pub(in crate::engine) fn limit(&self) {
         self.state().run.limited = true;
     }
 
     /// Ends the run. If it has ended before, it stays as it is.
-    pub(super) fn end(&self, status: RunStatus, fault: Option<Fault>, now: u64) {
+    pub(in crate::engine) fn end(&self, status: RunStatus, fault: Option<Fault>, now: u64) {
         let mut state = self.state();
         state.waiting.clear();
         let run = &mut state.run;
@@ -184,7 +184,7 @@ impl RunTable {
     }
 
     /// Adds a run. If there are too many, the oldest one that has ended is removed.
-    pub(super) fn add(&self, entry: Arc<RunEntry>) {
+    pub(in crate::engine) fn add(&self, entry: Arc<RunEntry>) {
         let mut known = self.known();
         if known.len() >= MAX_KEPT {
             let oldest = known.iter().position(|entry| entry.state().run.ended_at.is_some());

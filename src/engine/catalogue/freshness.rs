@@ -15,7 +15,7 @@ const JITTER: f64 = 0.1;
 /// Returns for how long a list stays fresh that was read in the time `took`, and of which the server says `ttl_ms`.
 /// `jitter` is a random number from 0 to 1. `None` if the server gives no time, or 0: the list is then read as often as if
 /// there were no such member.
-pub(super) fn fresh_for(ttl_ms: Option<u64>, took: Duration, jitter: f64) -> Option<Duration> {
+pub(in crate::engine) fn fresh_for(ttl_ms: Option<u64>, took: Duration, jitter: f64) -> Option<Duration> {
     let given = Duration::from_millis(ttl_ms.filter(|ttl| *ttl > 0)?);
     let fresh = given.max(took.saturating_mul(REST)).clamp(SHORTEST, LONGEST);
     Some(fresh.mul_f64(1.0 + JITTER * jitter.clamp(0.0, 1.0)))

@@ -4,12 +4,8 @@
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::Engine;
-use super::calls::finish::add_modern_members;
-use super::chains::meta::CallMeta;
-use super::chains::outcome::CallEnd;
-use super::chains::tool_result::ResultFacts;
-use super::request::{Caller, Endpoint, ItemName, Reply};
+use super::Calls;
+use super::finish::add_modern_members;
 use super::request_beside::RequestBeside;
 use crate::domain::apps;
 use crate::domain::budget::{NoRoom, Reservation};
@@ -18,6 +14,10 @@ use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::rpc::{INVALID_PARAMS, RESOURCE_NOT_FOUND, RpcError};
 use crate::domain::upstream::{Answer, OutCompletion, UpstreamError};
 use crate::domain::version::Era;
+use crate::engine::chains::meta::CallMeta;
+use crate::engine::chains::outcome::CallEnd;
+use crate::engine::chains::tool_result::ResultFacts;
+use crate::engine::request::{Caller, Endpoint, ItemName, Reply};
 
 /// A request for completions of an argument.
 pub struct CompletionRequest<'a> {
@@ -76,7 +76,7 @@ impl Reference {
     }
 }
 
-impl Engine {
+impl Calls {
     /// Asks the server that has the item for completions. A server that completes nothing has an empty completion, and so
     /// has an item on which something acts that checks what passes: it would see neither the arguments nor the answer.
     pub async fn complete(&self, request: CompletionRequest<'_>) -> Reply {
@@ -111,7 +111,7 @@ impl Engine {
         };
         let is_checked = self.recheck_beside(beside, &routed)?;
         let completed = if is_checked { Ok(None) } else { completed };
-        let completed = completed.map_err(|error| self.request_failed(routed.plan(), &error))?;
+        let completed = completed.map_err(|error| self.ends.request_failed(routed.plan(), &error))?;
         let answer = match completed.and_then(|answer| answer.unless_checked(is_checked)) {
             Some(answer) => answer,
             None => Answer::Result(to_raw(&json!({"completion": {"values": [], "total": 0, "hasMore": false}}))),
@@ -119,7 +119,7 @@ impl Engine {
         let facts = ResultFacts::of(&answer);
         if facts.asks_back {
             let error = UpstreamError::Protocol("it asks for input before it completes an argument".to_owned());
-            return Err(self.request_failed(routed.plan(), &error));
+            return Err(self.ends.request_failed(routed.plan(), &error));
         }
         let (Answer::Result(text) | Answer::Error(text)) = &answer;
         reservation.resize(text.get().len() as u64).map_err(|NoRoom| CallEnd::no_room())?;

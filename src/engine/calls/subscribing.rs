@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::mailbox::Mailbox;
-use super::subscription::Subscription;
+use super::Calls;
 use crate::domain::item::ItemKind;
 use crate::domain::reason::Reason;
 use crate::domain::rpc::{INTERNAL_ERROR, METHOD_NOT_FOUND, RpcError, code_of};
 use crate::domain::upstream::Subscribed;
-use crate::engine::Engine;
 use crate::engine::calls::finish::published;
+use crate::engine::calls::request_beside::RequestBeside;
 use crate::engine::chains::outcome::CallEnd;
+use crate::engine::notices::Mailbox;
+use crate::engine::notices::Subscription;
 use crate::engine::request::{Caller, Endpoint, ItemName, Reply};
-use crate::engine::request_beside::RequestBeside;
 
 /// A request to subscribe to a resource.
 pub struct SubscribeRequest<'a> {
@@ -29,7 +29,7 @@ pub struct SubscribeRequest<'a> {
     pub within: Option<Duration>,
 }
 
-impl Engine {
+impl Calls {
     /// Subscribes a client to a resource. The error is the reply for the client.
     pub async fn subscribe(&self, request: SubscribeRequest<'_>) -> Result<Subscription, Reply> {
         self.until_calls_end(self.subscribe_admitted(&request)).await
@@ -44,7 +44,7 @@ impl Engine {
         }
         let (plan, timeout) = (routed.plan(), request.within.unwrap_or(routed.timeout()));
         let (name, own) = (&plan.key.name, &routed.found.route.item.name);
-        let entry = self.state.subscribers.enter(&plan.key, (own, uri), (&caller.tracker, request.mailbox));
+        let entry = self.subscribers.enter(&plan.key, (own, uri), (&caller.tracker, request.mailbox));
         let Some(entry) = entry else {
             let message = "this client, or this gateway, has as many subscriptions as it may";
             return Err(CallEnd::of_error(self.too_many_subscriptions(message)));
@@ -64,7 +64,7 @@ impl Engine {
             }
             Ok(Subscribed::TooMany) => self
                 .too_many_subscriptions(&format!("as many resources of upstream {name} are subscribed to as may be")),
-            Err(error) => return Err(self.request_failed(plan, &error)),
+            Err(error) => return Err(self.ends.request_failed(plan, &error)),
         };
         Err(CallEnd::of_error(error))
     }

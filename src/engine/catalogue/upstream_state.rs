@@ -13,7 +13,7 @@ use crate::domain::limits::Tracker;
 use crate::domain::pin;
 use crate::domain::plan::Refusal;
 use crate::domain::upstream::ServerFacts;
-use crate::engine::upstreams::other_lists::OtherLists;
+use crate::engine::catalogue::other_lists::OtherLists;
 
 /// The state of an upstream, kept across plans.
 #[derive(Clone, Default)]

@@ -7,19 +7,19 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
-use super::Engine;
-use super::access::admission::Counted;
+use super::admission::Counted;
+use super::gate::Gate;
 
-impl Engine {
+impl Gate {
     /// Begins the shutdown: the gateway reports that it is not ready and opens no session that would end with it, but
     /// still accepts calls.
     pub fn drain(&self) {
-        self.state.draining.store(true, Ordering::Release);
+        self.draining.store(true, Ordering::Release);
     }
 
     /// Whether the shutdown has begun.
     pub fn is_draining(&self) -> bool {
-        self.state.draining.load(Ordering::Acquire)
+        self.draining.load(Ordering::Acquire)
     }
 
     /// Runs `work` in a task of its own, which goes on where the request that began it is gone. The shutdown waits for it as
@@ -28,26 +28,26 @@ impl Engine {
         self: &Arc<Self>,
         work: impl Future<Output = T> + Send + 'static,
     ) -> JoinHandle<Option<T>> {
-        let (engine, counted) = (Arc::clone(self), Counted::enter(&self.state.detached, None, None));
+        let (gate, counted) = (Arc::clone(self), Counted::enter(&self.detached, None, None));
         tokio::spawn(async move {
             let _counted = counted;
             tokio::select! {
                 biased;
                 done = work => Some(done),
-                () = engine.state.ended.cancelled() => None,
+                () = gate.ended.cancelled() => None,
             }
         })
     }
 
     /// Whether clients have calls or sessions here, or can come from another replica.
     pub fn may_have_clients(&self) -> bool {
-        self.state.calls.in_flight() > 0 || self.sessions().count() > 0 || self.sessions().is_shared()
+        self.calls.in_flight() > 0 || self.sessions().count() > 0 || self.sessions().is_shared()
     }
 
     /// Waits until no call is running, no observer or shadow is running in the background, and no task that goes on without
     /// its request.
     pub async fn calls_ended(&self) {
-        let running = [&self.state.calls, &self.state.background, &self.state.detached];
+        let running = [&self.calls, &self.background, &self.detached];
         while running.iter().any(|running| running.in_flight() > 0) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -55,24 +55,6 @@ impl Engine {
 
     /// Refuses new calls, and answers running ones with an error.
     pub fn end_calls(&self) {
-        self.state.ended.cancel();
-    }
-
-    /// Ends every worker and connection. Running calls should have ended before.
-    pub async fn shutdown(&self) {
-        self.end();
-        tokio::join!(self.plugins.shutdown(), self.servers.shutdown());
-    }
-
-    /// Like [`Self::shutdown`], but kills the child processes of upstreams instead of letting them exit.
-    pub async fn abort(&self) {
-        self.end();
-        tokio::join!(self.plugins.shutdown(), self.servers.abort());
-    }
-
-    fn end(&self) {
-        self.drain();
-        self.end_calls();
-        self.probes.stop();
+        self.ended.cancel();
     }
 }

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Engine;
-use super::access::admission::{AdmissionError, Admitted};
-use super::chains::outcome::{CallEnd, Denial};
-use super::plan::link::LinkedUpstream;
-use super::plan::snapshot::{Found, Lookup, Snapshot};
-use super::request::{Caller, ItemName, Reply};
+use super::Calls;
 use crate::domain::plan::UpstreamPlan;
+use crate::engine::access::admission::{AdmissionError, Admitted};
+use crate::engine::chains::outcome::{CallEnd, Denial};
+use crate::engine::plan::link::LinkedUpstream;
+use crate::engine::plan::snapshot::{Found, Lookup, Snapshot};
+use crate::engine::request::{Caller, ItemName, Reply};
 
 /// What a request is about, and who sent it.
 #[derive(Clone, Copy)]
@@ -43,18 +43,18 @@ impl RoutedBeside {
     }
 }
 
-impl Engine {
+impl Calls {
     /// Drives a request to its end, or until calls are ended. The error is the reply for the client.
     pub(super) async fn until_calls_end<T>(
         &self,
         running: impl Future<Output = Result<T, CallEnd>>,
     ) -> Result<T, Reply> {
-        let cut = self.state.cut.load_full();
+        let cut = self.gate.cut.load_full();
         let end = tokio::select! {
             biased;
             end = running => end,
             () = cut.cancelled() => Err(CallEnd::stopped()),
-            () = self.state.ended.cancelled() => Err(CallEnd::drained()),
+            () = self.gate.ended.cancelled() => Err(CallEnd::drained()),
         };
         end.map_err(|end| end.reply)
     }
@@ -62,34 +62,34 @@ impl Engine {
     /// Admits a request, and finds the server that it goes to.
     pub(super) async fn route_beside(&self, request: RequestBeside<'_>) -> Result<RoutedBeside, CallEnd> {
         let RequestBeside { item, caller, counts } = request;
-        let snapshot = self.snapshot();
-        let not_admitted = |error: AdmissionError| self.not_admitted(&error);
-        let mut admitted = self.admit_of(&snapshot, caller, 0, false).map_err(not_admitted)?;
+        let snapshot = self.in_force.snapshot();
+        let not_admitted = |error: AdmissionError| self.ends.not_admitted(&error);
+        let mut admitted = self.gate.admit_of(&snapshot, caller, 0, false).map_err(not_admitted)?;
         let (snapshot, found) = self.find_unguarded(snapshot, item).await.map_err(not_admitted)?;
         let found = match found {
             Lookup::Found(found) if snapshot.may_see(caller, &found.route) => found,
-            other => return Err(self.not_found(&snapshot, item, caller, &other)),
+            other => return Err(self.ends.not_found(&snapshot, item, caller, &other)),
         };
         let upstream = &snapshot.linked.upstreams[found.route.upstream];
         let plan = &upstream.target.plan;
-        let routed = if counts { self.admit_upstream(&mut admitted, plan) } else { self.check_routing(plan) };
+        let routed = if counts { self.gate.admit_upstream(&mut admitted, plan) } else { self.gate.check_routing(plan) };
         routed.map_err(not_admitted)?;
         match &upstream.refusing {
-            Some(refusal) => Err(self.refused(item.kind, Denial::refused(None, refusal))),
+            Some(refusal) => Err(self.ends.refused(item.kind, Denial::refused(None, refusal))),
             None => Ok(RoutedBeside { snapshot, found, _admitted: admitted }),
         }
     }
 
     /// Checks a request that has waited for its server against the newest plan. Returns whether something checks what passes.
     pub(super) fn recheck_beside(&self, request: RequestBeside<'_>, routed: &RoutedBeside) -> Result<bool, CallEnd> {
-        let newest = self.snapshot();
+        let newest = self.in_force.snapshot();
         if Arc::ptr_eq(&newest.linked, &routed.snapshot.linked) {
             return Ok(routed.found.item.is_checked());
         }
         let RequestBeside { item, caller, .. } = request;
         match item.find(&newest) {
             Lookup::Found(found) if newest.may_see(caller, &found.route) => Ok(found.item.is_checked()),
-            _ => Err(self.not_found(&newest, item, caller, &Lookup::Unknown)),
+            _ => Err(self.ends.not_found(&newest, item, caller, &Lookup::Unknown)),
         }
     }
 }

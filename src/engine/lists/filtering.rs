@@ -9,6 +9,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::time::Instant;
 
+use super::Lists;
 use crate::config::access::condition_values::ItemNames;
 use crate::domain::budget::{Category, NoRoom};
 use crate::domain::ids::ObjectKey;
@@ -16,14 +17,13 @@ use crate::domain::item::{Item, ItemKind};
 use crate::domain::plugin::Mode;
 use crate::domain::record::EntryOutcome;
 use crate::domain::turns::Turns;
-use crate::engine::Engine;
+use crate::engine::catalogue::filtered::FilterOutcome;
 use crate::engine::chains::chain::{CallContext, ChainEnd, Nobody};
 use crate::engine::chains::content::Content;
 use crate::engine::chains::entry_traces::{EntryTraces, count_skipped};
 use crate::engine::chains::outcome::{Denial, DenialKind};
 use crate::engine::chains::routed_call::CallFacts;
 use crate::engine::chains::when::WhenInput;
-use crate::engine::plan::filtered::FilterOutcome;
 use crate::engine::plan::linked_item::Selected;
 use crate::engine::plan::list_filters::FilterJob;
 
@@ -77,7 +77,7 @@ impl<'t> FilterQueue<'t> {
     }
 }
 
-impl Engine {
+impl Lists {
     /// Filters definitions, for ever.
     pub(super) async fn filter_lists(self: Arc<Self>) {
         let mut turns = Turns::default();
@@ -88,7 +88,7 @@ impl Engine {
 
     /// Filters the definitions that are due, or waits until some are.
     async fn filter_due(self: &Arc<Self>, turns: &mut Turns<ObjectKey>) {
-        let published = self.published.notified();
+        let published = self.in_force.published.notified();
         tokio::pin!(published);
         // Registers before the look, so that no snapshot between the look and the wait is missed.
         published.as_mut().enable();
@@ -97,7 +97,7 @@ impl Engine {
             return self.filter_all(due, turns).await;
         }
         let now = self.clock.monotonic();
-        let next = self.snapshot().filters.jobs.iter().map(|job| job.not_before.saturating_sub(now)).min();
+        let next = self.in_force.snapshot().filters.jobs.iter().map(|job| job.not_before.saturating_sub(now)).min();
         match next {
             Some(wait) => drop(tokio::time::timeout(wait, published).await),
             None => published.await,
@@ -105,15 +105,15 @@ impl Engine {
     }
 
     fn due_jobs(&self) -> Vec<FilterJob> {
-        let (snapshot, now) = (self.snapshot(), self.clock.monotonic());
-        self.state.filtered.note_new(snapshot.filters.with_new(), now);
+        let (snapshot, now) = (self.in_force.snapshot(), self.clock.monotonic());
+        self.catalogues.filtered.note_new(snapshot.filters.with_new(), now);
         snapshot.filters.jobs.iter().filter(|job| job.not_before <= now).cloned().collect()
     }
 
     /// Filters these definitions and those that become due meanwhile, some of each upstream at a time, until all are
     /// filtered or another plan is in force.
     async fn filter_all(self: &Arc<Self>, due: Vec<FilterJob>, turns: &mut Turns<ObjectKey>) {
-        let linked = Arc::clone(&self.snapshot().linked);
+        let linked = Arc::clone(&self.in_force.snapshot().linked);
         // Who has waited since another plan was in force goes first.
         let keys: HashSet<_> = due.iter().map(|job| &job.target.plan.key).collect();
         turns.begin_anew(|upstream| keys.contains(upstream));
@@ -140,7 +140,7 @@ impl Engine {
             if published.elapsed() < PUBLISH {
                 continue;
             }
-            if !Arc::ptr_eq(&self.snapshot().linked, &linked) {
+            if !Arc::ptr_eq(&self.in_force.snapshot().linked, &linked) {
                 break;
             }
             if std::mem::take(&mut has_news) {
@@ -154,8 +154,8 @@ impl Engine {
     }
 
     fn publish_filtered(&self) {
-        self.relist();
-        self.tried.send_replace(());
+        self.in_force.relist();
+        self.in_force.tried.send_replace(());
     }
 
     /// Runs the chains on one definition and keeps what they make of it. Returns the upstream and the key of the job.
@@ -172,7 +172,7 @@ impl Engine {
             let (upstream, kind) = (&job.target.plan.key.name, job.item.kind);
             tracing::warn!(upstream, item = job.item.kind.shown(&job.item.name), "a {kind} is not offered: {why}");
         }
-        self.state.filtered.put(job.key.clone(), outcome, has_failed, self.clock.monotonic());
+        self.catalogues.filtered.put(job.key.clone(), outcome, has_failed, self.clock.monotonic());
         (job.target.plan.key.clone(), job.key)
     }
 
@@ -199,7 +199,7 @@ impl Engine {
         let name = if item.kind.has_name() { format!("{}__{own}", facts.upstream) } else { own.clone() };
         let names = ItemNames::new(item.kind, Cow::Owned(name), &item.name, &facts.upstream);
         let when = WhenInput { facts: &facts, item, upstream: &target.plan, method, names, request: "{}" };
-        Ok(match self.run_chains(context, chains, &when, &content, traces).await {
+        Ok(match self.chains.run_chains(context, chains, &when, &content, traces).await {
             Ok(None) => FilterOutcome::Same,
             Ok(Some(Content::Definition(kind, changed))) => match named(kind, &changed, &item.name) {
                 Ok(changed) => FilterOutcome::Changed(changed),

@@ -2,50 +2,23 @@
 //! none passes while a Guard is on a response of the upstream, unless its chain lets notifications pass, nor while calls are
 //! refused. Then also the URIs that a server chooses are withheld.
 
+use super::Lists;
 use crate::domain::ids::ObjectKey;
 use crate::domain::log_level::LogLevel;
 use crate::domain::plan::UpstreamPlan;
 use crate::domain::plugin::{Phase, Role};
 use crate::domain::raw::RawObject;
-use crate::domain::rpc::RpcError;
-use crate::domain::version::Era;
-use crate::engine::Engine;
 use crate::engine::access::admission::check_plan;
-use crate::engine::access::session::Session;
 use crate::engine::plan::link::{Linked, LinkedUpstream};
 use crate::engine::plan::snapshot::Snapshot;
-use crate::engine::request::{CallRequest, Caller};
 
-impl Engine {
-    /// `logging/setLevel`: sets the lowest level of log messages for a session. The gateway passes it to servers before a call.
-    ///
-    /// # Errors
-    /// If the request is not admitted.
-    pub fn set_log_level(&self, caller: &Caller, session: &Session, level: LogLevel) -> Result<(), RpcError> {
-        let _admitted = self.admit_of(&self.snapshot(), caller, 0, false).map_err(|error| {
-            self.metrics.refused(error.reason);
-            error.to_error()
-        })?;
-        session.set_log_level(level);
-        Ok(())
-    }
-
-    /// Returns the lowest level of log messages that the client of a call asked for.
-    pub(crate) fn asked_log_level(&self, request: &CallRequest<'_>) -> Option<LogLevel> {
-        let Caller { era, session, .. } = request.caller;
-        match era {
-            _ if request.within.is_some() => None,
-            Era::Modern => request.log_level,
-            Era::Legacy => self.state.sessions.known(session).and_then(|session| session.asked_log_level()),
-        }
-    }
-
+impl Lists {
     /// Takes a log message of the connection that is for this session alone.
     pub(crate) fn take_log(&self, upstream: &ObjectKey, session: &str, params: String) {
         let level = RawObject::parse(&params).ok();
         let level = level.and_then(|params| LogLevel::parse(params.get("level")?.get()));
-        let (Some(level), Some(session)) = (level, self.state.sessions.known(session)) else { return };
-        if self.snapshot().withholds(upstream) || session.log_level() > level {
+        let (Some(level), Some(session)) = (level, self.gate.sessions.known(session)) else { return };
+        if self.in_force.snapshot().withholds(upstream) || session.log_level() > level {
             return;
         }
         let is_read = session.streams.in_flight() > 0;
@@ -56,13 +29,13 @@ impl Engine {
     }
 }
 
-impl Engine {
+impl Lists {
     /// Takes a change of a resource. While texts of the upstream are withheld, or rules decide what each client sees, clients are told which of the
     /// resources that they subscribed to changed, and not which part of it, because the server chooses how that is called.
     pub(crate) fn take_update(&self, upstream: &ObjectKey, uri: &str) {
-        let snapshot = self.snapshot();
+        let snapshot = self.in_force.snapshot();
         let shows_parts = !snapshot.withholds(upstream) && snapshot.linked.rules.is_none();
-        self.state.subscribers.tell(upstream, uri, shows_parts);
+        self.subscribers.tell(upstream, uri, shows_parts);
     }
 }
 

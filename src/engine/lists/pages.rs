@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 
-use super::Engine;
-use super::request::{Caller, Endpoint, ItemName};
+use super::Lists;
 use crate::domain::caching::Caching;
 use crate::domain::ids::ObjectKey;
 use crate::domain::item::ItemKind;
@@ -15,8 +14,9 @@ use crate::domain::route::Route;
 use crate::domain::rpc::{INVALID_PARAMS, RpcError};
 use crate::domain::section::Place;
 use crate::engine::calls::section::invalid_section;
+use crate::engine::lists::probing::first_try;
 use crate::engine::plan::snapshot::{Lookup, Snapshot};
-use crate::engine::upstreams::probing::first_try;
+use crate::engine::request::{Caller, Endpoint, ItemName};
 
 /// One page of a list.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub struct ListPage {
     pub caching: Caching,
 }
 
-impl Engine {
+impl Lists {
     /// Returns one page of the list of this kind. First waits until the upstreams that were never contacted have been tried
     /// once, for at most the list timeout. `meta` is `params._meta`: it can name a section, in which one upstream is visible. The
     /// list has what the rules of the gateway let this client see.
@@ -47,8 +47,8 @@ impl Engine {
         meta: Option<&RawValue>,
     ) -> Result<ListPage, RpcError> {
         let place = Place::of_meta(meta).map_err(|why| invalid_section(&why))?;
-        self.wait_for_lists(&self.snapshot(), &endpoint, kind).await;
-        let snapshot = self.snapshot();
+        self.wait_for_lists(&self.in_force.snapshot(), &endpoint, kind).await;
+        let snapshot = self.in_force.snapshot();
         let upstream = endpoint.upstream(&snapshot);
         let visible = snapshot.bound_section(place.as_ref()).map(|section| section.index());
         let has_own = endpoint.lists_own_tools(&snapshot, kind);
@@ -86,28 +86,28 @@ impl Engine {
         let upstreams = snapshot.linked.upstreams.iter().enumerate();
         let is_listed = |index: usize| [only, visible].iter().flatten().all(|only| *only == index);
         let plans = upstreams.filter(|(index, _)| is_listed(*index)).map(|(_, up)| &up.target.plan);
-        let said = plans.filter(|plan| plan.enabled).filter_map(|plan| self.state.caching(&plan.key, kind));
+        let said = plans.filter(|plan| plan.enabled).filter_map(|plan| self.catalogues.caching(&plan.key, kind));
         said.fold(Caching::default(), Caching::and)
     }
 
     /// Waits until the list of this kind of each upstream of this endpoint has been tried once, for at most the list
     /// timeout.
-    pub(super) async fn wait_for_lists(&self, snapshot: &Snapshot, endpoint: &Endpoint<'_>, kind: ItemKind) {
+    pub(in crate::engine) async fn wait_for_lists(&self, snapshot: &Snapshot, endpoint: &Endpoint<'_>, kind: ItemKind) {
         let deadline = list_timeout(snapshot);
         let serves = |plan: &UpstreamPlan| match endpoint {
             Endpoint::All => true,
             Endpoint::One(name) => *name == plan.key.name,
         };
         let is_named = matches!(endpoint, Endpoint::One(_));
-        let untried = || self.untried(&self.snapshot(), kind, serves, is_named).next().is_some();
-        let _ = tokio::time::timeout(deadline, self.wait_while(untried)).await;
+        let untried = || self.untried(&self.in_force.snapshot(), kind, serves, is_named).next().is_some();
+        let _ = tokio::time::timeout(deadline, self.in_force.wait_while(untried)).await;
     }
 
     /// Waits until the upstreams that could have this item have been tried once, for at most as long as a first try can
     /// take. This can be longer than the list timeout, because a list can leave an upstream out, but a call needs the
     /// upstream of its item. A resource that a template fits waits for at most the list timeout, because its upstream is
     /// known; only another one could list it.
-    pub(super) async fn wait_for_item(&self, snapshot: &Snapshot, item: ItemName<'_>) {
+    pub(in crate::engine) async fn wait_for_item(&self, snapshot: &Snapshot, item: ItemName<'_>) {
         let ItemName { endpoint, kind, name } = item;
         let is_named = matches!(endpoint, Endpoint::One(_))
             || snapshot.plan().gateway.prefix == PrefixMode::Always && kind.has_name();
@@ -132,11 +132,11 @@ impl Engine {
         };
         // Uses the newest plan, because an upstream that was deleted meanwhile will never be tried.
         let untried = || {
-            let newest = self.snapshot();
+            let newest = self.in_force.snapshot();
             !matches!(item.find(&newest), Lookup::Found(found) if found.is_listed)
                 && self.untried(&newest, kind, may_have, is_named).next().is_some()
         };
-        let _ = tokio::time::timeout(limit, self.wait_while(untried)).await;
+        let _ = tokio::time::timeout(limit, self.in_force.wait_while(untried)).await;
     }
 
     /// Returns the `wanted` upstreams whose first try has not ended, or which have definitions that chains have never seen.
@@ -152,23 +152,23 @@ impl Engine {
         let upstreams = snapshot.linked.upstreams.iter().filter(|upstream| upstream.lists());
         let plans = upstreams.map(|upstream| &upstream.target.plan);
         let (now, limit) = (self.clock.monotonic(), list_timeout(snapshot));
-        let is_late = move |plan: &UpstreamPlan| !is_named && self.state.filtered.are_late(&plan.key, now, limit);
+        let is_late = move |plan: &UpstreamPlan| !is_named && self.catalogues.filtered.are_late(&plan.key, now, limit);
         let tried = move |plan: &UpstreamPlan| {
             let key = &plan.key;
-            self.state.was_tried(key, kind) && (!snapshot.filters.are_running(key, kind) || is_late(plan))
+            self.catalogues.was_tried(key, kind) && (!snapshot.filters.are_running(key, kind) || is_late(plan))
         };
         plans.filter(move |plan| plan.enabled && !tried(plan) && wanted(plan))
     }
 
     /// The names of the visible upstreams whose tools are not known: no list of theirs was ever read, or the chains over it have not
     /// run.
-    pub(super) fn upstreams_without_tools<'s>(
+    pub(in crate::engine) fn upstreams_without_tools<'s>(
         &self,
         snapshot: &'s Snapshot,
         is_visible: impl Fn(usize) -> bool,
     ) -> Vec<&'s str> {
         let is_unknown = |key: &ObjectKey| {
-            !self.state.upstream(key).knows_tools() || snapshot.filters.are_running(key, ItemKind::Tool)
+            !self.catalogues.upstream(key).knows_tools() || snapshot.filters.are_running(key, ItemKind::Tool)
         };
         let upstreams = snapshot.linked.upstreams.iter().enumerate();
         let upstreams = upstreams.filter(|(index, upstream)| upstream.lists() && is_visible(*index));
@@ -176,26 +176,7 @@ impl Engine {
             upstreams.map(|(_, upstream)| &upstream.target.plan).filter(|plan| plan.enabled && is_unknown(&plan.key));
         plans.map(|plan| &*plan.key.name).collect()
     }
-
-    pub(super) async fn wait_while(&self, holds: impl Fn() -> bool) {
-        let (mut lists, mut tried, mut plans) = (self.lists(), self.tried.subscribe(), self.plans());
-        while holds() {
-            let told = tokio::select! {
-                told = lists.changed() => told,
-                told = tried.changed() => told,
-                told = plans.changed() => told,
-                // Nobody tells that chains have become late.
-                () = tokio::time::sleep(LOOK_AGAIN) => Ok(()),
-            };
-            if told.is_err() {
-                return;
-            }
-        }
-    }
 }
-
-/// How often who waits for a list looks whether chains over it take too long.
-const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 fn list_timeout(snapshot: &Snapshot) -> Duration {
     Duration::from_millis(u64::from(snapshot.plan().gateway.limits.list_timeout_ms))

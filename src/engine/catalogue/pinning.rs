@@ -6,7 +6,7 @@ use crate::domain::ids::ObjectId;
 use crate::domain::plan::{PinningPlan, UpstreamPlan};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
-use crate::engine::upstreams::state::Catalogue;
+use crate::engine::catalogue::upstream_state::Catalogue;
 
 /// Maximum number of tools of an upstream whose first definition is remembered, which is as many as a list of approved
 /// tools can have. Others count as not approved.

@@ -3,11 +3,11 @@
 
 use serde_json::json;
 
+use super::gate::Gate;
 use crate::domain::identity::Identity;
 use crate::domain::ids::ObjectKey;
 use crate::domain::task::TaskFacts;
 use crate::domain::version::Era;
-use crate::engine::Engine;
 use crate::engine::request::{Caller, Endpoint};
 
 /// The purpose of the seal and the version of what is sealed. Both are authenticated.
@@ -34,7 +34,7 @@ impl<'a> From<&'a Caller> for TaskOwner<'a> {
     }
 }
 
-impl Engine {
+impl Gate {
     /// Returns the id of a task for this client. The error says what is wrong with the task.
     pub fn seal_task(
         &self,
@@ -68,7 +68,7 @@ impl Engine {
     }
 
     fn task_scope(&self, client: TaskOwner<'_>, endpoint: &Endpoint<'_>) -> String {
-        let snapshot = self.snapshot();
+        let snapshot = self.in_force.snapshot();
         let ObjectKey { namespace, name } = &snapshot.plan().gateway.key;
         let upstream = match endpoint {
             Endpoint::All => None,

@@ -8,8 +8,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio::sync::Notify;
 
-use super::freshness::fresh_for;
-use super::probes::Probe;
+use super::Lists;
 use super::tools::DueLists;
 use crate::domain::health::{ConnectionState, ShortConnections};
 use crate::domain::ids::ObjectKey;
@@ -18,15 +17,17 @@ use crate::domain::plan::{TransportPlan, UpstreamPlan};
 use crate::domain::record::millis;
 use crate::domain::upstream::{FIRST_START, Probed, ServerFacts, Target, UpstreamError, UpstreamEvent};
 use crate::domain::version::Era;
+use crate::engine::catalogue::freshness::fresh_for;
+use crate::engine::catalogue::probes::Probe;
+use crate::engine::catalogue::upstream_state::UpstreamState;
+use crate::engine::pipelines;
 use crate::engine::plan::link::Linked;
-use crate::engine::upstreams::state::UpstreamState;
-use crate::engine::{Engine, pipelines};
 
 /// The shortest time between two probes if the second is caused by an event or a failed call, because a server can
 /// report changes endlessly.
 const SHORTEST: Duration = Duration::from_secs(1);
 
-impl Engine {
+impl Lists {
     /// Ends the probes of upstreams that are not in this plan, or whose settings this plan changes. Other probes
     /// continue. What the ended ones found is recorded by the time this returns, so that it can be forgotten.
     pub(crate) async fn end_old_probes(&self, linked: &Linked) {
@@ -71,7 +72,7 @@ impl Engine {
     /// Has the connection made again that has ended by itself: at once, or after a while if it keeps ending.
     fn take_disconnected(&self, key: &ObjectKey) {
         let now = self.clock.monotonic();
-        let (was_lost, was_fault, count, fault, wait) = self.state.update(key, |state| {
+        let (was_lost, was_fault, count, fault, wait) = self.catalogues.update(key, |state| {
             let was_lost = state.health.state == ConnectionState::Disconnected;
             let was_fault = state.short.fault().is_some();
             let count = state.short.ended(now);
@@ -87,17 +88,10 @@ impl Engine {
             tracing::warn!(upstream = key.name, count, ?wait, "{fault}");
         }
         if is_other {
-            self.relist();
+            self.in_force.relist();
         }
         // One that is lost already is connected to when its time comes: what a call connected for itself has ended.
         if !was_lost {
-            self.probes.kick(key);
-        }
-    }
-
-    /// Has an upstream probed soon that failed a request, unless its connection is known to have ended.
-    pub(crate) fn suspect(&self, key: &ObjectKey) {
-        if self.state.upstream(key).health.state != ConnectionState::Disconnected {
             self.probes.kick(key);
         }
     }
@@ -106,8 +100,8 @@ impl Engine {
     /// most one a second.
     pub(crate) async fn try_again(&self, plan: &UpstreamPlan) {
         if self.retry_probe(&plan.key) {
-            let is_untried = || !self.state.was_tried(&plan.key, ItemKind::Tool);
-            let _ = tokio::time::timeout(first_try(plan), self.wait_while(is_untried)).await;
+            let is_untried = || !self.catalogues.was_tried(&plan.key, ItemKind::Tool);
+            let _ = tokio::time::timeout(first_try(plan), self.in_force.wait_while(is_untried)).await;
         }
     }
 
@@ -115,7 +109,7 @@ impl Engine {
     pub(crate) fn retry_probe(&self, key: &ObjectKey) -> bool {
         let now = self.clock.monotonic();
         let Some(retry) = self.probes.retry_of(key) else { return false };
-        let (is_due, is_untried) = self.state.update(key, |state| {
+        let (is_due, is_untried) = self.catalogues.update(key, |state| {
             let is_down = state.health.state == ConnectionState::Error && state.tried;
             let is_due = is_down && state.retried_at.is_none_or(|at| now.saturating_sub(at) >= SHORTEST);
             if is_due {
@@ -131,7 +125,7 @@ impl Engine {
 
     /// Has a list read again that may have changed. `is_announced` tells whether the server said so.
     fn read_anew(&self, key: &ObjectKey, kind: ItemKind, is_announced: bool) {
-        self.state.update(key, |state| {
+        self.catalogues.update(key, |state| {
             if is_announced {
                 state.announced[kind as usize] = true;
             }
@@ -151,7 +145,7 @@ impl Engine {
     /// Returns whether the server announced a change of the list that clients are told of, and forgets that.
     pub(super) fn take_announced(&self, key: &ObjectKey, kind: ItemKind) -> bool {
         let now = self.clock.monotonic();
-        self.state
+        self.catalogues
             .update(key, |state| std::mem::take(&mut state.announced[kind as usize]) && state.announcements.take(now))
     }
 
@@ -162,17 +156,17 @@ impl Engine {
             let began = self.clock.monotonic();
             let wait = self.probe_once(&target).await;
             let due = wait.map(|wait| self.clock.unix_millis() + u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
-            self.state.update(&key, |state| state.next_probe_at = due);
+            self.catalogues.update(&key, |state| state.next_probe_at = due);
             // A call that fails meanwhile must not shorten the wait before a retry, nor restart probes that were given
             // up.
             let Some(wait) = wait else { return };
-            if self.state.upstream(&key).health.state == ConnectionState::Error {
+            if self.catalogues.upstream(&key).health.state == ConnectionState::Error {
                 let _ = tokio::time::timeout(wait, retry.notified()).await;
             } else {
                 let _ = tokio::time::timeout(wait, wake.notified()).await;
                 let rest_of = |pause: Duration| pause.saturating_sub(self.clock.monotonic().saturating_sub(began));
                 tokio::time::sleep(rest_of(SHORTEST)).await;
-                let known = self.state.upstream(&key);
+                let known = self.catalogues.upstream(&key);
                 if known.health.state == ConnectionState::Disconnected {
                     // What was told before the connection ended does not count. What is told from now on comes over one that a
                     // call has made.
@@ -186,11 +180,11 @@ impl Engine {
     /// Probes once, reads the tool list if it is due, and returns how long to wait before the next probe.
     async fn probe_once(&self, target: &Target) -> Option<Duration> {
         let plan = &target.plan;
-        let known = self.state.upstream(&plan.key);
+        let known = self.catalogues.upstream(&plan.key);
         let connected = known.health.state == ConnectionState::Connected;
         if !connected {
             let now = self.clock.monotonic();
-            self.state.update(&plan.key, |state| {
+            self.catalogues.update(&plan.key, |state| {
                 state.health.state = ConnectionState::Connecting;
                 state.connecting_since = Some(now);
             });
@@ -202,18 +196,18 @@ impl Engine {
         };
         let took = self.clock.monotonic().saturating_sub(before);
         let rested = matches!(probed, Ok(Probed::Resting)).then(|| self.clock.unix_millis());
-        self.state
+        self.catalogues
             .update(&plan.key, |state| state.resting_since = rested.map(|now| state.resting_since.unwrap_or(now)));
         let wait = self.take_probed(target, probed, took, &known).await;
-        let first = self.state.update(&plan.key, |state| {
+        let first = self.catalogues.update(&plan.key, |state| {
             state.connecting_since = None;
             !std::mem::replace(&mut state.tried, true)
         });
-        let state = self.state.upstream(&plan.key);
+        let state = self.catalogues.upstream(&plan.key);
         self.metrics.upstream_state(&plan.key.name, state.health.state, !state.health.in_routing());
         if first {
-            self.relist();
-            self.tried.send_replace(());
+            self.in_force.relist();
+            self.in_force.tried.send_replace(());
         }
         wait
     }
@@ -239,7 +233,7 @@ impl Engine {
                 self.refresh_tools(target, due, connected).await
             }
             Ok(Probed::Resting) => {
-                self.state.update(&plan.key, |state| state.others.give_up());
+                self.catalogues.update(&plan.key, |state| state.others.give_up());
                 self.refresh_tools(target, DueLists::default(), connected).await
             }
             // The server works on a call, so a request for the tool list would have to wait too.
@@ -250,7 +244,7 @@ impl Engine {
 
     fn note_success(&self, target: &Target, facts: &ServerFacts, took: Duration) {
         let (now, facts) = (self.clock.unix_millis(), facts.masked(&target.mask()));
-        self.state.update(&target.plan.key, |state| {
+        self.catalogues.update(&target.plan.key, |state| {
             if state.facts.as_ref() != Some(&facts) {
                 tracing::info!(
                     upstream = target.plan.key.name,
@@ -274,7 +268,7 @@ impl Engine {
         self.metrics.upstream_failed(&plan.key.name);
         let jitter = jitter();
         let (now, today) = (self.clock.monotonic(), self.clock.unix_millis());
-        let (wait, failures, out) = self.state.update(&plan.key, |state| {
+        let (wait, failures, out) = self.catalogues.update(&plan.key, |state| {
             let wait = state.health.failed(&plan.health, now, error.clone(), jitter);
             if !state.health.in_routing() {
                 state.auto_disabled_at.get_or_insert(today);
@@ -291,7 +285,7 @@ impl Engine {
     /// Records that the upstream is connected. Returns how long to wait before the next probe.
     pub(super) fn note_reachable(&self, target: &Target, was_connected: bool) -> Duration {
         let plan = &target.plan;
-        let (wait, lasts) = self.state.update(&plan.key, |state| {
+        let (wait, lasts) = self.catalogues.update(&plan.key, |state| {
             let now = self.clock.monotonic();
             if !was_connected {
                 state.connected_at = Some(self.clock.unix_millis());
@@ -300,7 +294,7 @@ impl Engine {
             (state.health.succeeded(&plan.health, now), state.short.lasts(now))
         });
         if lasts {
-            self.relist();
+            self.in_force.relist();
         }
         self.probes.wake_lists(&plan.key);
         wait

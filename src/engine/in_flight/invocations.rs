@@ -21,13 +21,13 @@ pub struct InvocationEntry {
     /// Cancelled when the invocation has ended.
     ended: CancellationToken,
     /// Cancelled to end the invocation.
-    pub(super) cancelled: CancellationToken,
+    pub(in crate::engine) cancelled: CancellationToken,
     /// Reserves the bytes of the answer, then those of what is kept of it.
-    pub(super) reservation: Reservation,
+    pub(in crate::engine) reservation: Reservation,
 }
 
 impl InvocationEntry {
-    pub(super) fn new(invocation: Invocation, reservation: Reservation) -> Self {
+    pub(in crate::engine) fn new(invocation: Invocation, reservation: Reservation) -> Self {
         let (ended, cancelled) = (CancellationToken::new(), CancellationToken::new());
         Self { state: Mutex::new(invocation), ended, cancelled, reservation }
     }
@@ -48,12 +48,12 @@ impl InvocationEntry {
         self.wait().await;
     }
 
-    pub(super) fn update(&self, change: impl FnOnce(&mut Invocation)) {
+    pub(in crate::engine) fn update(&self, change: impl FnOnce(&mut Invocation)) {
         change(&mut self.state());
     }
 
     /// Ends the invocation at this time, in RFC 3339.
-    pub(super) fn end(&self, (status, ended): InvocationEnd, now: String) {
+    pub(in crate::engine) fn end(&self, (status, ended): InvocationEnd, now: String) {
         let mut state = self.state();
         (state.status, state.completed_at) = (status, Some(now));
         match ended {
@@ -110,7 +110,7 @@ impl InvocationTable {
     }
 
     /// Adds an invocation. If there are too many, removes the oldest one that has ended. Returns false if none has.
-    pub(super) fn add(&self, entry: &Arc<InvocationEntry>) -> bool {
+    pub(in crate::engine) fn add(&self, entry: &Arc<InvocationEntry>) -> bool {
         let mut known = self.known();
         if known.len() >= MAX_INVOCATIONS {
             let Some(oldest) = known.iter().position(|entry| entry.has_ended()) else { return false };
@@ -122,7 +122,7 @@ impl InvocationTable {
 
     /// Removes the oldest invocations that have ended until those that remain hold at most [`MAX_BYTES`]. `newest` has ended
     /// just now.
-    pub(super) fn trim(&self, newest: &Arc<InvocationEntry>) {
+    pub(in crate::engine) fn trim(&self, newest: &Arc<InvocationEntry>) {
         let mut known = self.known();
         loop {
             let ended = known.iter().filter(|entry| entry.has_ended());

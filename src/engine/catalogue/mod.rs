@@ -1,109 +1,58 @@
-//! The state that outlives a snapshot: tool lists, health, sessions, calls in flight.
+//! What is known of upstreams: their lists and their health, and the names that they have listed.
+
+pub(crate) mod filtered;
+pub(crate) mod freshness;
+pub(crate) mod other_lists;
+pub(crate) mod pinning;
+pub(crate) mod probes;
+pub(crate) mod tool_index;
+pub(crate) mod upstream_state;
 
 use std::borrow::Cow;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
 
-use arc_swap::{ArcSwap, ArcSwapOption};
+use arc_swap::ArcSwapOption;
 use dashmap::DashMap;
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
-use super::endpoints::Endpoints;
-use super::executions::Executions;
-use super::notices::Subscribers;
-use super::readings::Readings;
+use self::filtered::FilteredDefinitions;
+use self::pinning::remember;
+use self::tool_index::KeptIndex;
+use self::upstream_state::{Catalogue, ItemList, UpstreamState};
 use crate::domain::budget::{NoRoom, Reservation};
 use crate::domain::caching::Caching;
 use crate::domain::ids::ObjectKey;
 use crate::domain::item::{Item, ItemKind, Listed};
 use crate::domain::limits::Tracker;
-use crate::domain::report::PendingReport;
 use crate::domain::seen::SeenNames;
 use crate::domain::upstream::ServerFacts;
 use crate::domain::version::Era;
-use crate::engine::access::refusals::Refusals;
-use crate::engine::access::run_places::RunPlaces;
-use crate::engine::access::sessions::SessionTable;
-use crate::engine::invocations::table::InvocationTable;
-use crate::engine::pipelines::runs::RunTable;
-use crate::engine::plan::check_places::CheckRoom;
-use crate::engine::plan::filtered::FilteredDefinitions;
-use crate::engine::plan::tool_index::KeptIndex;
-use crate::engine::upstreams::pinning::remember;
-use crate::engine::upstreams::state::{Catalogue, ItemList, UpstreamState};
 
-/// All state that a new plan does not replace.
+/// What is known of upstreams, which a new plan does not replace.
 #[derive(Default)]
-pub struct EngineState {
+pub struct Catalogues {
     upstreams: DashMap<ObjectKey, UpstreamState>,
     /// Names of all tools that upstreams have ever listed.
-    pub(super) seen: watch::Sender<Arc<SeenNames>>,
+    pub(in crate::engine) seen: watch::Sender<Arc<SeenNames>>,
     /// The names in `seen` that every process of the gateway receives at its start; `None` if no names are stored for
     /// other processes.
-    pub(super) published: ArcSwapOption<SeenNames>,
+    pub(in crate::engine) published: ArcSwapOption<SeenNames>,
     /// What chains over lists have made of definitions.
-    pub(super) filtered: FilteredDefinitions,
+    pub(in crate::engine) filtered: FilteredDefinitions,
     /// The index in which clients find tools.
-    pub(super) tool_index: KeptIndex,
-    /// Sessions of clients of the legacy era.
-    pub sessions: SessionTable,
-    /// Counts the calls of this process.
-    pub(super) calls: Arc<Tracker>,
-    /// Counts the executions in the background.
-    pub(super) background: Arc<Tracker>,
-    /// Counts the tasks that go on without the request that began them.
-    pub(super) detached: Arc<Tracker>,
-    /// Counts the calls of invocations, which are those of one session.
-    pub(super) local: Arc<Tracker>,
-    /// The calls in flight, and those that ended last.
-    pub(super) executions: Executions,
-    /// The most recent invocations.
-    pub(super) invocations: InvocationTable,
-    /// The runs of pipelines in progress, and those that ended last.
-    pub(super) runs: RunTable,
-    /// The places for runs in progress.
-    pub(super) run_places: Arc<RunPlaces>,
-    /// Room for checks of arguments that take long.
-    pub(super) checks: Arc<CheckRoom>,
-    /// Cancelled to end calls in flight (`stopMode: Cancel`). Replaced when calls can run again.
-    pub(super) cut: ArcSwap<CancellationToken>,
-    /// Whether the admin API has stopped the gateway.
-    pub(super) stopped: AtomicBool,
-    /// The counters of the sessions that it has stopped.
-    pub(super) stopped_sessions: Mutex<Vec<Arc<Tracker>>>,
-    /// When the first plan came into force, by the monotonic clock.
-    pub(super) in_force_since: OnceLock<Duration>,
-    /// Whether this process was ready for calls once.
-    pub(super) was_ready: AtomicBool,
-    /// Set when the process is shutting down.
-    pub(super) draining: AtomicBool,
-    /// Cancelled when the shutdown stops waiting: from then on, calls are refused, and running ones are answered with
-    /// an error.
-    pub(super) ended: CancellationToken,
-    /// Which clients subscribed to which resources.
-    pub(super) subscribers: Arc<Subscribers>,
+    pub(in crate::engine) tool_index: KeptIndex,
     /// How often servers have announced changes of lists of each kind, in the order of [`ItemKind::ALL`].
-    pub(super) announced: Mutex<[u64; ItemKind::ALL.len()]>,
-    /// Requests to read the manifests.
-    pub readings: Readings,
-    /// The credentials that were refused.
-    pub refusals: Refusals,
-    /// What is known of the MCP endpoints of this process.
-    pub(super) endpoints: Endpoints,
-    /// A revision that should run but cannot; `None` if there is none.
-    pub(super) pending: ArcSwapOption<PendingReport>,
+    pub(in crate::engine) announced: Mutex<[u64; ItemKind::ALL.len()]>,
 }
 
-impl EngineState {
+impl Catalogues {
     /// Returns the last valid lists of an upstream.
-    pub(super) fn catalogue(&self, upstream: &ObjectKey) -> Option<Arc<Catalogue>> {
+    pub(in crate::engine) fn catalogue(&self, upstream: &ObjectKey) -> Option<Arc<Catalogue>> {
         self.upstreams.get(upstream)?.catalogue.clone()
     }
 
     /// Returns what an upstream says about the caching of its list of this kind; `None` if the list was never read.
-    pub(super) fn caching(&self, upstream: &ObjectKey, kind: ItemKind) -> Option<Caching> {
+    pub(in crate::engine) fn caching(&self, upstream: &ObjectKey, kind: ItemKind) -> Option<Caching> {
         let state = self.upstreams.get(upstream)?;
         let is_read = state.catalogue.as_ref().is_some_and(|known| known.list(kind).is_some());
         is_read.then_some(state.caching[kind as usize])
@@ -115,68 +64,68 @@ impl EngineState {
     }
 
     /// Returns what a server reported in its last handshake; `None` before the first one.
-    pub(super) fn facts(&self, upstream: &ObjectKey) -> Option<ServerFacts> {
+    pub(in crate::engine) fn facts(&self, upstream: &ObjectKey) -> Option<ServerFacts> {
         self.upstreams.get(upstream)?.facts.clone()
     }
 
     /// Returns the era of a server; `None` before the first handshake with it.
-    pub(super) fn era(&self, upstream: &ObjectKey) -> Option<Era> {
+    pub(in crate::engine) fn era(&self, upstream: &ObjectKey) -> Option<Era> {
         Some(self.upstreams.get(upstream)?.facts.as_ref()?.era)
     }
 
     /// Whether an upstream's list of prompts, resources or templates was read, and did not fail too often since.
-    pub(super) fn was_read(&self, upstream: &ObjectKey, kind: ItemKind) -> bool {
+    pub(in crate::engine) fn was_read(&self, upstream: &ObjectKey, kind: ItemKind) -> bool {
         self.upstreams.get(upstream).is_some_and(|state| state.others.was_read(kind))
     }
 
     /// Whether the first try to read an upstream's list of this kind has ended, successfully or not.
-    pub(super) fn was_tried(&self, upstream: &ObjectKey, kind: ItemKind) -> bool {
+    pub(in crate::engine) fn was_tried(&self, upstream: &ObjectKey, kind: ItemKind) -> bool {
         let tried = |state: &UpstreamState| state.tried && (kind == ItemKind::Tool || state.others.tried(kind));
         self.upstreams.get(upstream).is_some_and(|state| tried(&state))
     }
 
-    pub(super) fn track(&self, upstream: &ObjectKey) {
+    pub(in crate::engine) fn track(&self, upstream: &ObjectKey) {
         self.upstreams.entry(upstream.clone()).or_default();
     }
 
-    pub(super) fn knows(&self, upstream: &ObjectKey) -> bool {
+    pub(in crate::engine) fn knows(&self, upstream: &ObjectKey) -> bool {
         self.upstreams.contains_key(upstream)
     }
 
     /// Changes the state of an upstream. A late probe or event can concern an upstream that was removed; the change is
     /// then discarded.
-    pub(super) fn update<T>(&self, upstream: &ObjectKey, change: impl FnOnce(&mut UpstreamState) -> T) -> T {
+    pub(in crate::engine) fn update<T>(&self, upstream: &ObjectKey, change: impl FnOnce(&mut UpstreamState) -> T) -> T {
         match self.upstreams.get_mut(upstream) {
             Some(mut known) => change(&mut known),
             None => change(&mut UpstreamState::default()),
         }
     }
 
-    pub(super) fn in_routing(&self, upstream: &ObjectKey) -> bool {
+    pub(in crate::engine) fn in_routing(&self, upstream: &ObjectKey) -> bool {
         self.upstreams.get(upstream).is_none_or(|state| state.health.in_routing())
     }
 
-    pub(super) fn upstream_tracker(&self, upstream: &ObjectKey) -> Arc<Tracker> {
+    pub(in crate::engine) fn upstream_tracker(&self, upstream: &ObjectKey) -> Arc<Tracker> {
         self.upstreams.get(upstream).map(|state| Arc::clone(&state.tracker)).unwrap_or_default()
     }
 
     /// Removes the state of an upstream and the tool names that it has listed. Deleting an upstream makes its names
     /// available to others.
-    pub(super) fn forget(&self, upstream: &ObjectKey) {
+    pub(in crate::engine) fn forget(&self, upstream: &ObjectKey) {
         self.upstreams.remove(upstream);
         self.see(|seen| seen.forget(upstream));
     }
 
     /// Changes the tool names that upstreams have listed. `change` returns whether it changed anything, and so does
     /// this function.
-    pub(super) fn see(&self, change: impl FnOnce(&mut SeenNames) -> bool) -> bool {
+    pub(in crate::engine) fn see(&self, change: impl FnOnce(&mut SeenNames) -> bool) -> bool {
         self.seen.send_if_modified(|seen| change(Arc::make_mut(seen)))
     }
 
     /// Removes names of upstreams for which `planned` returns false, but only where names need room: see
     /// [`SeenNames::make_room`]. While there is room the names are kept, because an upstream whose manifest is broken
     /// can come back.
-    pub(super) fn make_room_for_names(&self, planned: impl Fn(&str) -> bool) {
+    pub(in crate::engine) fn make_room_for_names(&self, planned: impl Fn(&str) -> bool) {
         if self.seen.borrow().is_full() {
             self.see(|seen| seen.make_room(planned));
         }
@@ -186,7 +135,7 @@ impl EngineState {
     /// last one, apart from its order. The list of an upstream that was removed is discarded.
     ///
     /// Fails if the memory budget has no room for the list. The previous one is then kept.
-    pub(super) fn set_list(
+    pub(in crate::engine) fn set_list(
         &self,
         upstream: &ObjectKey,
         kind: ItemKind,

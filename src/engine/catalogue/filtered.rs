@@ -8,7 +8,7 @@ use crate::domain::ids::ObjectKey;
 use crate::domain::item::Item;
 
 /// The maximum number of definitions on which chains run, and of which it is kept what they made of them.
-pub(super) const MAX_KEPT: usize = 65_536;
+pub(in crate::engine) const MAX_KEPT: usize = 65_536;
 /// The maximum number of bytes of definitions that chains have changed.
 const MAX_BYTES: usize = 32 << 20;
 /// The pause after the first failure of a chain. Each further failure doubles it.
@@ -45,7 +45,7 @@ pub(crate) struct KeptOutcome {
 }
 
 /// Counts the definitions on which chains run. If there are too many, each upstream has the same share.
-pub(super) struct FilterRoom {
+pub(in crate::engine) struct FilterRoom {
     share: usize,
     /// By the index of the upstream.
     taken: HashMap<usize, usize>,
@@ -53,12 +53,12 @@ pub(super) struct FilterRoom {
 
 impl FilterRoom {
     /// `listed` is how many items each upstream lists.
-    pub(super) fn new(listed: Vec<usize>) -> Self {
+    pub(in crate::engine) fn new(listed: Vec<usize>) -> Self {
         Self { share: fair_share(listed, MAX_KEPT), taken: HashMap::new() }
     }
 
     /// Counts a definition of this upstream, if there is room for it. Returns whether there is.
-    pub(super) fn take(&mut self, upstream: usize) -> bool {
+    pub(in crate::engine) fn take(&mut self, upstream: usize) -> bool {
         let taken = self.taken.entry(upstream).or_default();
         let has_room = *taken < self.share;
         *taken += usize::from(has_room);
@@ -108,7 +108,7 @@ impl FilteredDefinitions {
         self.lock().new_since.get(upstream).is_some_and(|since| now.saturating_sub(*since) >= after)
     }
 
-    pub(super) fn get(&self, key: &str) -> Option<KeptOutcome> {
+    pub(in crate::engine) fn get(&self, key: &str) -> Option<KeptOutcome> {
         self.lock().by_key.get(key).cloned()
     }
 
@@ -131,7 +131,7 @@ impl FilteredDefinitions {
     }
 
     /// Forgets all outcomes but those under these keys.
-    pub(super) fn retain(&self, used: &HashSet<String>) {
+    pub(in crate::engine) fn retain(&self, used: &HashSet<String>) {
         let mut kept = self.lock();
         kept.by_key.retain(|key, _| used.contains(key));
         kept.bytes = kept.by_key.values().map(|known| bytes(&known.outcome)).sum();

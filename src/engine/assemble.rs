@@ -1,0 +1,242 @@
+//! Puts the parts of an engine together, from the ground up.
+
+use std::sync::{Arc, Weak};
+
+use tokio::sync::watch;
+
+use super::access::gate::Gate;
+use super::apply::Applier;
+use super::audit_trail::AuditTrail;
+use super::calls::Calls;
+use super::catalogue::Catalogues;
+use super::catalogue::probes::Probes;
+use super::chains::Chains;
+use super::chains::ends::CallEnds;
+use super::chains::ready::PluginLoads;
+use super::in_flight::invocations::InvocationTable;
+use super::in_flight::runs::RunTable;
+use super::invocations::Invocations;
+use super::lists::Lists;
+use super::notices::Subscribers;
+use super::pipelines::Pipelines;
+use super::plan::in_force::InForce;
+use super::request::InnerCalls;
+use super::servers::Servers;
+use super::views::Views;
+use super::{Engine, Ports};
+use crate::domain::budget::ByteBudget;
+use crate::domain::ports::{Audit, Authenticate, Clock, CompleteModel, Records, RunPlugin};
+use crate::telemetry::metrics::Metrics;
+
+/// The parts that others are made of.
+struct Base {
+    plugins: Arc<dyn RunPlugin>,
+    servers: Arc<Servers>,
+    records: Arc<dyn Records>,
+    clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
+    budget: Arc<ByteBudget>,
+    probes: Arc<Probes>,
+    runs: Arc<RunTable>,
+    subscribers: Arc<Subscribers>,
+    catalogues: Arc<Catalogues>,
+    in_force: Arc<InForce>,
+    gate: Arc<Gate>,
+    audit: Arc<AuditTrail>,
+    ends: CallEnds,
+    loads: PluginLoads,
+}
+
+impl Base {
+    fn audit(port: Option<Arc<dyn Audit>>, in_force: &Arc<InForce>, clock: &Arc<dyn Clock>) -> Arc<AuditTrail> {
+        Arc::new(AuditTrail { port, in_force: Arc::clone(in_force), clock: Arc::clone(clock) })
+    }
+
+    fn chains(&self, inner: Weak<dyn InnerCalls>) -> Arc<Chains> {
+        Arc::new(Chains {
+            plugins: Arc::clone(&self.plugins),
+            records: Arc::clone(&self.records),
+            clock: Arc::clone(&self.clock),
+            metrics: Arc::clone(&self.metrics),
+            budget: Arc::clone(&self.budget),
+            in_force: Arc::clone(&self.in_force),
+            gate: Arc::clone(&self.gate),
+            ends: self.ends.clone(),
+            loads: self.loads.clone(),
+            runs: Arc::clone(&self.runs),
+            inner,
+        })
+    }
+
+    fn pipelines(&self, models: Arc<dyn CompleteModel>, chains: &Arc<Chains>) -> Arc<Pipelines> {
+        Arc::new(Pipelines {
+            models,
+            chains: Arc::clone(chains),
+            gate: Arc::clone(&self.gate),
+            in_force: Arc::clone(&self.in_force),
+            catalogues: Arc::clone(&self.catalogues),
+            clock: Arc::clone(&self.clock),
+            metrics: Arc::clone(&self.metrics),
+            runs: Arc::clone(&self.runs),
+        })
+    }
+
+    fn lists(&self, chains: &Arc<Chains>, pipelines: &Arc<Pipelines>) -> Arc<Lists> {
+        Arc::new(Lists {
+            servers: Arc::clone(&self.servers),
+            plugins: Arc::clone(&self.plugins),
+            chains: Arc::clone(chains),
+            pipelines: Arc::clone(pipelines),
+            gate: Arc::clone(&self.gate),
+            in_force: Arc::clone(&self.in_force),
+            catalogues: Arc::clone(&self.catalogues),
+            probes: Arc::clone(&self.probes),
+            subscribers: Arc::clone(&self.subscribers),
+            clock: Arc::clone(&self.clock),
+            metrics: Arc::clone(&self.metrics),
+            budget: Arc::clone(&self.budget),
+        })
+    }
+
+    fn calls(&self, models: Arc<dyn CompleteModel>) -> Arc<Calls> {
+        Arc::new_cyclic(|calls: &Weak<Calls>| {
+            let chains = self.chains(calls.clone());
+            let pipelines = self.pipelines(models, &chains);
+            Calls {
+                servers: Arc::clone(&self.servers),
+                ends: self.ends.clone(),
+                lists: self.lists(&chains, &pipelines),
+                chains,
+                pipelines,
+                gate: Arc::clone(&self.gate),
+                audit: Arc::clone(&self.audit),
+                in_force: Arc::clone(&self.in_force),
+                catalogues: Arc::clone(&self.catalogues),
+                records: Arc::clone(&self.records),
+                subscribers: Arc::clone(&self.subscribers),
+                clock: Arc::clone(&self.clock),
+                metrics: Arc::clone(&self.metrics),
+                budget: Arc::clone(&self.budget),
+            }
+        })
+    }
+
+    fn invocations(&self, calls: &Arc<Calls>) -> Arc<Invocations> {
+        Arc::new(Invocations {
+            calls: Arc::clone(calls),
+            lists: Arc::clone(&calls.lists),
+            gate: Arc::clone(&self.gate),
+            in_force: Arc::clone(&self.in_force),
+            clock: Arc::clone(&self.clock),
+            budget: Arc::clone(&self.budget),
+            table: InvocationTable::default(),
+        })
+    }
+
+    fn applier(&self, lists: &Arc<Lists>) -> Arc<Applier> {
+        Arc::new(Applier {
+            plugins: Arc::clone(&self.plugins),
+            servers: Arc::clone(&self.servers),
+            lists: Arc::clone(lists),
+            audit: Arc::clone(&self.audit),
+            gate: Arc::clone(&self.gate),
+            in_force: Arc::clone(&self.in_force),
+            catalogues: Arc::clone(&self.catalogues),
+            clock: Arc::clone(&self.clock),
+            metrics: Arc::clone(&self.metrics),
+            checks: Arc::default(),
+            applying: tokio::sync::Mutex::default(),
+            held: Default::default(),
+            forms: Default::default(),
+            forms_changed: watch::Sender::new(0),
+            following: Default::default(),
+        })
+    }
+
+    fn views(&self, credentials: &Arc<dyn Authenticate>, lists: &Arc<Lists>) -> Arc<Views> {
+        Arc::new(Views {
+            servers: Arc::clone(&self.servers),
+            plugins: Arc::clone(&self.plugins),
+            records: Arc::clone(&self.records),
+            credentials: Arc::clone(credentials),
+            audit: Arc::clone(&self.audit),
+            loads: self.loads.clone(),
+            lists: Arc::clone(lists),
+            runs: Arc::clone(&self.runs),
+            gate: Arc::clone(&self.gate),
+            in_force: Arc::clone(&self.in_force),
+            catalogues: Arc::clone(&self.catalogues),
+            clock: Arc::clone(&self.clock),
+            metrics: Arc::clone(&self.metrics),
+            budget: Arc::clone(&self.budget),
+            endpoints: Default::default(),
+            readings: Default::default(),
+            pending: Default::default(),
+            was_ready: Default::default(),
+        })
+    }
+}
+
+impl Engine {
+    /// Creates an engine without a plan. Every call is refused until the first plan is applied.
+    pub fn new(ports: Ports, metrics: Metrics, budget: Arc<ByteBudget>) -> Arc<Self> {
+        let Ports { plugins, upstreams, models, records, history, audit, credentials, clock } = ports;
+        let metrics = Arc::new(metrics);
+        let (servers, probes) = (Arc::new(Servers::new(upstreams)), Arc::new(Probes::default()));
+        let catalogues = Arc::new(Catalogues::default());
+        let in_force = Arc::new(InForce::new(Arc::clone(&catalogues)));
+        let base = Base {
+            ends: CallEnds {
+                metrics: Arc::clone(&metrics),
+                clock: Arc::clone(&clock),
+                catalogues: Arc::clone(&catalogues),
+                probes: Arc::clone(&probes),
+            },
+            loads: PluginLoads {
+                plugins: Arc::clone(&plugins),
+                in_force: Arc::clone(&in_force),
+                metrics: Arc::clone(&metrics),
+            },
+            gate: Arc::new(Gate::new(&in_force, &metrics, &clock)),
+            audit: Base::audit(audit, &in_force, &clock),
+            runs: Arc::default(),
+            subscribers: Arc::default(),
+            plugins,
+            servers,
+            records,
+            clock,
+            metrics,
+            budget,
+            probes,
+            catalogues,
+            in_force,
+        };
+        let calls = base.calls(models);
+        let (invocations, applier) = (base.invocations(&calls), base.applier(&calls.lists));
+        let views = base.views(&credentials, &calls.lists);
+        let Base { plugins, servers, clock, metrics, budget, probes, catalogues, in_force, gate, audit, loads, .. } =
+            base;
+        Arc::new(Self {
+            plugins,
+            servers,
+            history,
+            credentials,
+            clock,
+            metrics,
+            budget,
+            probes,
+            catalogues,
+            in_force,
+            gate,
+            audit,
+            loads,
+            chains: Arc::clone(&calls.chains),
+            pipelines: Arc::clone(&calls.pipelines),
+            lists: Arc::clone(&calls.lists),
+            calls,
+            invocations,
+            applier,
+            views,
+        })
+    }
+}

@@ -1,0 +1,6 @@
+//! The calls, runs and invocations in progress, and those that ended last.
+
+pub mod executions;
+pub mod invocations;
+pub mod runs;
+pub mod shown_run;
