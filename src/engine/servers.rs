@@ -13,6 +13,7 @@ use crate::domain::upstream::{
 };
 use crate::domain::version::Era;
 use crate::engine::chains::unchecked::{GuardedClient, Unchecked};
+use crate::engine::notices::Unsubscribe;
 
 /// Connects to MCP servers and calls them.
 pub(in crate::engine) struct Servers {
@@ -85,11 +86,6 @@ impl Servers {
         self.port.subscribe(target, uri, timeout).await
     }
 
-    /// Ends one subscription to a resource.
-    pub(super) fn unsubscribe(&self, upstream: &ObjectKey, uri: &str) {
-        self.port.unsubscribe(upstream, uri);
-    }
-
     /// Counts log messages that were dropped.
     pub(super) fn log_dropped(&self, upstream: &ObjectKey, messages: usize) {
         self.port.log_dropped(upstream, messages);
@@ -113,5 +109,11 @@ impl Servers {
     /// Like [`Self::shutdown`], but kills child processes.
     pub(super) async fn abort(&self) {
         self.port.abort().await;
+    }
+}
+
+impl Unsubscribe for Servers {
+    fn unsubscribe(&self, upstream: &ObjectKey, uri: &str) {
+        self.port.unsubscribe(upstream, uri);
     }
 }

@@ -24,8 +24,10 @@ use crate::domain::report::Report;
 use crate::domain::section::Place;
 use crate::engine::Engine;
 use crate::engine::views::asked_access::AskedCall;
+use crate::engine::views::dependencies::read_issuers;
 use crate::engine::views::explain::Explanation;
 use crate::engine::views::objects::PlanView;
+use crate::engine::views::scrape::render_metrics;
 use crate::engine::views::sections::{SectionExplanation, ToolContext};
 
 /// Declares the query parameters of a list.
@@ -316,7 +318,7 @@ async fn plan(State(engine): AdminState) -> Json<PlanView> {
 async fn report(State(engine): AdminState, headers: HeaderMap) -> Tagged<Report> {
     // An issuer that was not read before is in a later report.
     let reading = Arc::clone(&engine);
-    tokio::spawn(async move { reading.views.read_issuers().await });
+    tokio::spawn(async move { read_issuers(&reading.views).await });
     Tagged::new(&engine.views.report(), &headers)
 }
 
@@ -379,5 +381,5 @@ async fn readyz(State(engine): AdminState) -> (StatusCode, String) {
 }
 
 async fn metrics(State(engine): AdminState) -> ([(HeaderName, &'static str); 1], String) {
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], engine.views.render_metrics())
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], render_metrics(&engine.views))
 }

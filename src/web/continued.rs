@@ -27,6 +27,7 @@ use crate::domain::reason::Reason;
 use crate::domain::rpc::{INVALID_PARAMS, RpcError};
 use crate::domain::version::Era;
 use crate::engine::access::sealed_id::{IdPurpose, NotOpened};
+use crate::engine::calls::waiting::denied_waiting;
 use crate::engine::exchange::{AskedCall, Continuation};
 use crate::engine::{Caller, CheckMirrored, Reply};
 
@@ -151,7 +152,7 @@ pub(super) async fn forward_to_parked(
     }
     let caller = Caller::without_session(Arc::clone(&requester.identity));
     let input = if kind == ItemKind::Tool { params.arguments } else { params.raw };
-    let denied = gate.engine.calls.denied_waiting(&caller, endpoint.as_engine(), (kind, &name), (input, params.meta));
+    let denied = denied_waiting(&gate.engine.calls, &caller, endpoint.as_engine(), (kind, &name), (input, params.meta));
     if let Some(reply) = denied {
         return Some(RpcResponse::reply(id, &reply, Era::Modern).into_response());
     }

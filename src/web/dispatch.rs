@@ -30,6 +30,8 @@ use crate::domain::skim::Skim;
 use crate::domain::upstream::InputRound;
 use crate::domain::version::{Era, MODERN_VERSION, MODERN_VERSIONS, has_tasks};
 use crate::engine::access::session::Session;
+use crate::engine::calls::completion::complete;
+use crate::engine::calls::waiting::denied_waiting;
 use crate::engine::exchange::Exchange;
 use crate::engine::{CallRequest, Caller, CompletionRequest, ListPage, Reply, TaskUse};
 
@@ -307,7 +309,7 @@ impl ClientRequest<'_> {
             meta: params.meta,
             reservation: self.exchange.reservation(),
         };
-        gate.engine.calls.complete(request).await
+        complete(&gate.engine.calls, request).await
     }
 
     /// Returns what the client answers to an earlier result that asked for input. Only the modern era has calls that are
@@ -325,7 +327,7 @@ impl ClientRequest<'_> {
         let denied = || {
             let input = if kind == ItemKind::Tool { self.params.arguments } else { self.params.raw };
             let (endpoint, sent) = (self.endpoint.as_engine(), (input, self.params.meta));
-            self.gate.engine.calls.denied_waiting(caller, endpoint, (kind, name), sent)
+            denied_waiting(&self.gate.engine.calls, caller, endpoint, (kind, name), sent)
         };
         if let Some(state) = round.state.as_deref().and_then(text)
             && let Some(reply) =

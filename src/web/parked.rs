@@ -12,10 +12,10 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::task_ticket::TaskTicket;
 use crate::domain::budget::{Account, ByteBudget, Category};
+use crate::domain::handle::new_handle;
 use crate::domain::item::ItemKind;
 use crate::domain::mirror::Mirrored;
 use crate::domain::rpc::RpcError;
-use crate::engine::access::sealed_id::new_handle;
 use crate::engine::exchange::AskedCall;
 
 /// The maximum number of calls of one listener that are parked.

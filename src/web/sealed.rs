@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::client_sender::LONGEST_QUESTION;
 use super::listener_context::ListenerContext;
-use crate::engine::access::sealed_id::{IdPurpose, IdScope, NotOpened, SealedId, new_handle};
+use crate::domain::handle::new_handle;
+use crate::engine::access::sealed_id::{IdPurpose, IdScope, NotOpened, SealedId};
 use crate::engine::access::session::Session;
 
 impl ListenerContext {

@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::admin_query::{AdminError, AdminQuery, AdminState};
+use crate::engine::views::dependencies::read_issuers;
 use crate::engine::views::status::StatusView;
 
 /// How long a status waits for issuers whose keys were not read yet.
@@ -38,7 +39,7 @@ pub(super) async fn status(
     // It goes on in the background: what is not known soon is shown by a later request.
     let reading = tokio::spawn({
         let engine = Arc::clone(&engine);
-        async move { engine.views.read_issuers().await }
+        async move { read_issuers(&engine.views).await }
     });
     if settled {
         let _ = reading.await;

@@ -72,12 +72,6 @@ pub enum NotOpened {
     Expired,
 }
 
-/// Returns a number for something that a sealed id is to name. It has 60 random bits, so that an id from before a restart
-/// names nothing.
-pub fn new_handle() -> u64 {
-    uuid::Uuid::new_v4().as_u64_pair().0
-}
-
 impl SealedId {
     /// Seals the id; `None` only if the system provides no random numbers.
     pub fn seal(&self, seals: &Seals, scope: IdScope<'_>) -> Option<String> {

@@ -19,7 +19,7 @@ use crate::domain::limits::Tracker;
 use crate::domain::log_level::LogLevel;
 use crate::domain::network::network;
 use crate::engine::exchange::ClientQuestions;
-use crate::engine::{Mailbox, Subscription};
+use crate::engine::notices::{Mailbox, Subscription};
 
 /// How long a client has to send `notifications/initialized` (MCP 2025-11-25, lifecycle), in milliseconds.
 pub(super) const READY_WITHIN_MS: u64 = 30_000;

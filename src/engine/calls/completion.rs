@@ -76,63 +76,65 @@ impl Reference {
     }
 }
 
-impl Calls {
-    /// Asks the server that has the item for completions. A server that completes nothing has an empty completion, and so
-    /// has an item on which something acts that checks what passes: it would see neither the arguments nor the answer.
-    pub async fn complete(&self, request: CompletionRequest<'_>) -> Reply {
-        let reference = match Reference::read(request.params) {
-            Ok(reference) => reference,
-            Err(message) => return Reply::Error(RpcError::new(INVALID_PARAMS, message)),
-        };
-        match self.until_calls_end(self.complete_argument(&request, reference)).await {
-            // What does not exist is a wrong parameter here, whatever it is (MCP, completion: error handling).
-            Err(Reply::Error(error)) if error.code == RESOURCE_NOT_FOUND => {
-                Reply::Error(RpcError { code: INVALID_PARAMS, ..error })
-            }
-            Ok(reply) | Err(reply) => reply,
+/// Asks the server that has the item for completions. A server that completes nothing has an empty completion, and so
+/// has an item on which something acts that checks what passes: it would see neither the arguments nor the answer.
+pub async fn complete(calls: &Calls, request: CompletionRequest<'_>) -> Reply {
+    let reference = match Reference::read(request.params) {
+        Ok(reference) => reference,
+        Err(message) => return Reply::Error(RpcError::new(INVALID_PARAMS, message)),
+    };
+    match calls.until_calls_end(complete_argument(calls, &request, reference)).await {
+        // What does not exist is a wrong parameter here, whatever it is (MCP, completion: error handling).
+        Err(Reply::Error(error)) if error.code == RESOURCE_NOT_FOUND => {
+            Reply::Error(RpcError { code: INVALID_PARAMS, ..error })
         }
+        Ok(reply) | Err(reply) => reply,
     }
+}
 
-    async fn complete_argument(&self, request: &CompletionRequest<'_>, reference: Reference) -> Result<Reply, CallEnd> {
-        let CompletionRequest { endpoint, caller, reservation, .. } = *request;
-        let name = reference.name.clone();
-        let item = ItemName { endpoint, kind: reference.kind, name: &name };
-        let beside = RequestBeside { item, caller, counts: true };
-        let routed = self.route_beside(beside).await?;
-        let params = reference.params_for(&routed.found.route.item.name);
-        let completion = OutCompletion {
-            members: params.iter().map(|(name, value)| (name.to_owned().into(), value.to_owned())).collect(),
-            meta: CallMeta::read(request.meta).onward,
-            timeout: routed.timeout(),
-        };
-        let completed = match routed.found.item.is_checked() {
-            true => Ok(None),
-            false => self.servers.complete(&routed.upstream().target, &completion).await,
-        };
-        let is_checked = self.recheck_beside(beside, &routed)?;
-        let completed = if is_checked { Ok(None) } else { completed };
-        let completed = completed.map_err(|error| self.ends.request_failed(routed.plan(), &error))?;
-        let answer = match completed.and_then(|answer| answer.unless_checked(is_checked)) {
-            Some(answer) => answer,
-            None => Answer::Result(to_raw(&json!({"completion": {"values": [], "total": 0, "hasMore": false}}))),
-        };
-        let facts = ResultFacts::of(&answer);
-        if facts.asks_back {
-            let error = UpstreamError::Protocol("it asks for input before it completes an argument".to_owned());
-            return Err(self.ends.request_failed(routed.plan(), &error));
-        }
-        let (Answer::Result(text) | Answer::Error(text)) = &answer;
-        reservation.resize(text.get().len() as u64).map_err(|NoRoom| CallEnd::no_room())?;
-        Ok(match answer {
-            Answer::Result(mut result) => {
-                if caller.era == Era::Modern {
-                    add_modern_members(&mut result, ItemKind::Prompt, facts.typed, false);
-                }
-                Reply::Result(result)
-            }
-            Answer::Error(error) => Reply::UpstreamError(public_error(error, endpoint, &routed.plan().key.name)),
-        })
+async fn complete_argument(
+    calls: &Calls,
+    request: &CompletionRequest<'_>,
+    reference: Reference,
+) -> Result<Reply, CallEnd> {
+    let CompletionRequest { endpoint, caller, reservation, .. } = *request;
+    let name = reference.name.clone();
+    let item = ItemName { endpoint, kind: reference.kind, name: &name };
+    let beside = RequestBeside { item, caller, counts: true };
+    let routed = calls.beside(beside).await?;
+    let params = reference.params_for(&routed.found.route.item.name);
+    let completion = OutCompletion {
+        members: params.iter().map(|(name, value)| (name.to_owned().into(), value.to_owned())).collect(),
+        meta: CallMeta::read(request.meta).onward,
+        timeout: routed.timeout(),
+    };
+    let completed = match routed.found.item.is_checked() {
+        true => Ok(None),
+        false => calls.servers.complete(&routed.upstream().target, &completion).await,
+    };
+    let is_checked = calls.recheck_beside(beside, &routed)?;
+    let completed = if is_checked { Ok(None) } else { completed };
+    let completed = completed.map_err(|error| calls.ends.request_failed(routed.plan(), &error))?;
+    let answer = match completed.and_then(|answer| answer.unless_checked(is_checked)) {
+        Some(answer) => answer,
+        None => Answer::Result(to_raw(&json!({"completion": {"values": [], "total": 0, "hasMore": false}}))),
+    };
+    let facts = ResultFacts::of(&answer);
+    if facts.asks_back {
+        let error = UpstreamError::Protocol("it asks for input before it completes an argument".to_owned());
+        return Err(calls.ends.request_failed(routed.plan(), &error));
     }
+    let (Answer::Result(text) | Answer::Error(text)) = &answer;
+    reservation.resize(text.get().len() as u64).map_err(|NoRoom| CallEnd::no_room())?;
+    Ok(match answer {
+        Answer::Result(mut result) => {
+            if caller.era == Era::Modern {
+                add_modern_members(&mut result, ItemKind::Prompt, facts.typed, false);
+            }
+            Reply::Result(result)
+        }
+        Answer::Error(error) => Reply::UpstreamError(public_error(error, endpoint, &routed.plan().key.name)),
+    })
 }
 
 /// Returns an error of this upstream with the URIs that apps have on the endpoint.

@@ -3,7 +3,6 @@
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::Calls;
 use super::arrived::Arrived;
 use crate::domain::apps;
 use crate::domain::budget::Reservation;
@@ -19,37 +18,35 @@ use crate::engine::request::{Endpoint, Reply};
 /// The member that has the trace of a call, if the client asked for it.
 const TRACE: &str = "hawsepipe.dev/trace";
 
-impl Calls {
-    /// Records the end of a call, and returns the reply for the client.
-    pub(super) fn finish(&self, end: CallEnd, arrived: Arrived<'_>) -> Reply {
-        let Arrived { request, meta, mut recorder, .. } = arrived;
-        let end = published(end, &recorder.record().upstream, &request.endpoint).held_in(request.reservation);
-        recorder.gives(&end);
-        recorder.end(end.outcome, end.reason);
-        let (mut reply, entries) = (end.reply, &recorder.traces.entries);
-        match &mut reply {
-            Reply::Result(result) => {
-                if meta.trace {
-                    add_trace(result, entries, request.reservation);
-                }
-                if request.caller.era == Era::Modern {
-                    add_modern_members(result, request.kind, end.typed, !entries.is_empty());
-                }
+/// Records the end of a call, and returns the reply for the client.
+pub(super) fn finish(end: CallEnd, arrived: Arrived<'_>) -> Reply {
+    let Arrived { request, meta, mut recorder, .. } = arrived;
+    let end = published(end, &recorder.record().upstream, &request.endpoint).held_in(request.reservation);
+    recorder.gives(&end);
+    recorder.end(end.outcome, end.reason);
+    let (mut reply, entries) = (end.reply, &recorder.traces.entries);
+    match &mut reply {
+        Reply::Result(result) => {
+            if meta.trace {
+                add_trace(result, entries, request.reservation);
             }
-            // Denials of other requests than tool calls are errors.
-            Reply::Error(error) if meta.trace && !entries.is_empty() => add_trace_to_error(error, entries),
-            Reply::UpstreamError(error) => {
-                if request.kind == ItemKind::Resource {
-                    reword_not_found(error, request.caller.era, request.name);
-                }
-                if meta.trace && !entries.is_empty() {
-                    add_trace_to_server_error(error, entries, request.reservation);
-                }
+            if request.caller.era == Era::Modern {
+                add_modern_members(result, request.kind, end.typed, !entries.is_empty());
             }
-            Reply::Error(_) => {}
         }
-        reply
+        // Denials of other requests than tool calls are errors.
+        Reply::Error(error) if meta.trace && !entries.is_empty() => add_trace_to_error(error, entries),
+        Reply::UpstreamError(error) => {
+            if request.kind == ItemKind::Resource {
+                reword_not_found(error, request.caller.era, request.name);
+            }
+            if meta.trace && !entries.is_empty() {
+                add_trace_to_server_error(error, entries, request.reservation);
+            }
+        }
+        Reply::Error(_) => {}
     }
+    reply
 }
 
 /// Returns the end of a call, or of another request, with the URIs that apps have on the endpoint.

@@ -12,16 +12,14 @@ pub(crate) mod recorder;
 mod request_beside;
 mod request_chains;
 mod retry;
-mod rounds;
 mod route;
 mod rules;
-pub(crate) mod run_tasks;
-pub(crate) mod section;
+mod section;
 mod send;
 pub(crate) mod stages;
 pub(crate) mod subscribing;
-mod tasks;
-mod waiting;
+pub(crate) mod tasks;
+pub mod waiting;
 
 use std::sync::Arc;
 

@@ -5,7 +5,6 @@ use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::Calls;
 use super::arrived::Arrived;
 use crate::domain::definition::runs_as_task_only;
 use crate::domain::extensions::TASKS;
@@ -20,9 +19,11 @@ use crate::domain::skim::Skim;
 use crate::domain::tool_name::{CALL_TOOL, OWN_TOOLS, SEARCH_TOOLS};
 use crate::domain::upstream::Answer;
 use crate::domain::version::Era;
+use crate::engine::catalogue::Catalogues;
 use crate::engine::chains::meta::CallMeta;
 use crate::engine::chains::outcome::{CallEnd, Denial};
 use crate::engine::chains::tool_result::ResultFacts;
+use crate::engine::lists::Lists;
 use crate::engine::plan::linked_item::Selected;
 use crate::engine::plan::own_tools::{CallArguments, OwnTool, SearchArguments};
 use crate::engine::plan::snapshot::Snapshot;
@@ -86,79 +87,73 @@ pub(super) fn own_tool(snapshot: &Snapshot, request: &CallRequest<'_>) -> Option
     OwnTool::named(request.name).filter(|_| is_listed && is_asked)
 }
 
-impl Calls {
-    /// Runs a search, or says what is wrong with a call of the gateway's own tools.
-    pub(super) async fn run_own_tool(&self, arrived: &mut Arrived<'_>, tool: &OwnTool) -> CallEnd {
-        if let Err(end) = self.admit(arrived) {
-            return end;
-        }
-        let (request, meta) = (arrived.request, arrived.meta);
-        arrived.recorder.routed("", request.name);
-        let arguments = request.input.map_or(Skim::EMPTY, Skim::from);
-        if let Err(places) = tool.check(arguments) {
-            return CallEnd::invalid_arguments(request.name, &places);
-        }
-        if let Some(steps) = doubled_key(arguments.get()) {
-            return CallEnd::doubled_argument(request.kind, &steps);
-        }
-        match serde_json::from_str::<SearchArguments>(arguments.get()) {
-            Ok(wanted) if request.name == SEARCH_TOOLS => self.search_tools(&wanted, request, meta).await,
-            _ => {
-                let places = format!("arguments/name: {} are called directly, by their names", OWN_TOOLS.join(" and "));
-                CallEnd::invalid_arguments(request.name, &places)
-            }
+/// Runs a search, or says what is wrong with a call of the gateway's own tools.
+pub(super) async fn run_own_tool(lists: &Lists, arrived: &mut Arrived<'_>, tool: &OwnTool) -> CallEnd {
+    let (request, meta) = (arrived.request, arrived.meta);
+    arrived.recorder.routed("", request.name);
+    let arguments = request.input.map_or(Skim::EMPTY, Skim::from);
+    if let Err(places) = tool.check(arguments) {
+        return CallEnd::invalid_arguments(request.name, &places);
+    }
+    if let Some(steps) = doubled_key(arguments.get()) {
+        return CallEnd::doubled_argument(request.kind, &steps);
+    }
+    match serde_json::from_str::<SearchArguments>(arguments.get()) {
+        Ok(wanted) if request.name == SEARCH_TOOLS => search_tools(lists, &wanted, request, meta).await,
+        _ => {
+            let places = format!("arguments/name: {} are called directly, by their names", OWN_TOOLS.join(" and "));
+            CallEnd::invalid_arguments(request.name, &places)
         }
     }
+}
 
-    async fn search_tools(&self, wanted: &SearchArguments, request: &CallRequest<'_>, meta: &CallMeta) -> CallEnd {
-        self.lists.wait_for_lists(&self.in_force.snapshot(), &Endpoint::All, ItemKind::Tool).await;
-        let snapshot = self.in_force.snapshot();
-        let Some(index) = self.lists.tool_index(&snapshot).await else { return no_index() };
-        let section = snapshot.bound_section(meta.place());
-        if let Some(refusal) = section.as_ref().filter(|section| section.upstream.is_err()).and_then(|it| it.refusal(0))
-        {
-            return self.ends.refused(request.kind, Denial::refused(None, &refusal));
-        }
-        let is_visible = |upstream: usize| section.as_ref().is_none_or(|section| section.sees(upstream));
-        let client = (&request.caller.identity, &*request.caller.session);
-        let permitted = snapshot.permitted_in_turn(client, ItemKind::Tool).await;
-        let may_see = |route: &Route| permitted.as_ref().is_none_or(|permitted| permitted.has(route));
-        let may_call = |route: &Route| {
-            is_visible(route.upstream) && may_see(route) && self.may_call(&snapshot, request.caller, route)
-        };
-        let found = index.search(&snapshot.routes, &wanted.query, wanted.limit(), may_call);
-        if found.is_empty() {
-            // An empty answer says that no tool fits, which is only known of tools that are.
-            if !index.is_of(snapshot.list_revisions().of(ItemKind::Tool)) {
-                return no_index();
-            }
-            let unknown = self.lists.upstreams_without_tools(&snapshot, is_visible);
-            if !unknown.is_empty() {
-                // With rules, the client may not learn the names of upstreams of which it may see nothing.
-                return tools_unknown(if snapshot.linked.rules.is_some() { &[] } else { &unknown });
-            }
-        }
-        let definitions = found.iter().filter_map(|route| route.public_definition.as_deref());
-        CallEnd::answered(Answer::Result(search_result(definitions)), ResultFacts::default())
+async fn search_tools(lists: &Lists, wanted: &SearchArguments, request: &CallRequest<'_>, meta: &CallMeta) -> CallEnd {
+    lists.wait_for_lists(&lists.in_force.snapshot(), &Endpoint::All, ItemKind::Tool).await;
+    let snapshot = lists.in_force.snapshot();
+    let Some(index) = lists.tool_index(&snapshot).await else { return no_index() };
+    let section = snapshot.bound_section(meta.place());
+    if let Some(refusal) = section.as_ref().filter(|section| section.upstream.is_err()).and_then(|it| it.refusal(0)) {
+        return lists.chains.ends.refused(request.kind, Denial::refused(None, &refusal));
     }
+    let is_visible = |upstream: usize| section.as_ref().is_none_or(|section| section.sees(upstream));
+    let client = (&request.caller.identity, &*request.caller.session);
+    let permitted = snapshot.permitted_in_turn(client, ItemKind::Tool).await;
+    let may_see = |route: &Route| permitted.as_ref().is_none_or(|permitted| permitted.has(route));
+    let is_callable = |route: &Route| {
+        is_visible(route.upstream) && may_see(route) && may_call(&lists.catalogues, &snapshot, request.caller, route)
+    };
+    let found = index.search(&snapshot.routes, &wanted.query, wanted.limit(), is_callable);
+    if found.is_empty() {
+        // An empty answer says that no tool fits, which is only known of tools that are.
+        if !index.is_of(snapshot.list_revisions().of(ItemKind::Tool)) {
+            return no_index();
+        }
+        let unknown = lists.upstreams_without_tools(&snapshot, is_visible);
+        if !unknown.is_empty() {
+            // With rules, the client may not learn the names of upstreams of which it may see nothing.
+            return tools_unknown(if snapshot.linked.rules.is_some() { &[] } else { &unknown });
+        }
+    }
+    let definitions = found.iter().filter_map(|route| route.public_definition.as_deref());
+    CallEnd::answered(Answer::Result(search_result(definitions)), ResultFacts::default())
+}
 
-    /// Whether no call of a tool that this client may see is refused from the outset: by its upstream, an override or a chain that
-    /// cannot be enforced, or because the tool runs only as a task and the client and the server do not have the same tasks.
-    fn may_call(&self, snapshot: &Snapshot, caller: &Caller, route: &Route) -> bool {
-        let upstream = &snapshot.linked.upstreams[route.upstream];
-        let change = route.change.and_then(|index| upstream.target.plan.overrides.get(index));
-        let refuses = |selected: &Selected| selected.chain.plan.refusing.is_some();
-        let is_refused = upstream.refusing.is_some()
-            || !snapshot.lists(route)
-            || change.is_some_and(|change| change.refusing.is_some())
-            || snapshot.items[route.index].chains().any(refuses);
-        let has_tasks = || match self.catalogues.era(&upstream.target.plan.key) {
-            Some(Era::Modern) => caller.era == Era::Modern && caller.capabilities.has_extension(TASKS),
-            Some(Era::Legacy) => caller.era == Era::Legacy,
-            None => true,
-        };
-        !is_refused && (!runs_as_task_only(&route.item.definition) || has_tasks())
-    }
+/// Whether no call of a tool that this client may see is refused from the outset: by its upstream, an override or a chain that
+/// cannot be enforced, or because the tool runs only as a task and the client and the server do not have the same tasks.
+fn may_call(catalogues: &Catalogues, snapshot: &Snapshot, caller: &Caller, route: &Route) -> bool {
+    let upstream = &snapshot.linked.upstreams[route.upstream];
+    let change = route.change.and_then(|index| upstream.target.plan.overrides.get(index));
+    let refuses = |selected: &Selected| selected.chain.plan.refusing.is_some();
+    let is_refused = upstream.refusing.is_some()
+        || !snapshot.lists(route)
+        || change.is_some_and(|change| change.refusing.is_some())
+        || snapshot.items[route.index].chains().any(refuses);
+    let has_tasks = || match catalogues.era(&upstream.target.plan.key) {
+        Some(Era::Modern) => caller.era == Era::Modern && caller.capabilities.has_extension(TASKS),
+        Some(Era::Legacy) => caller.era == Era::Legacy,
+        None => true,
+    };
+    !is_refused && (!runs_as_task_only(&route.item.definition) || has_tasks())
 }
 
 /// The end of a search of tools that could not be made.

@@ -5,8 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Calls;
+use super::arrived::FoundItem;
+use crate::domain::item::ItemKind;
 use crate::domain::plan::UpstreamPlan;
-use crate::engine::access::admission::{AdmissionError, Admitted};
+use crate::engine::access::admission::Admitted;
+use crate::engine::chains::ends::CallEnds;
 use crate::engine::chains::outcome::{CallEnd, Denial};
 use crate::engine::plan::link::LinkedUpstream;
 use crate::engine::plan::snapshot::{Found, Lookup, Snapshot};
@@ -25,10 +28,14 @@ pub(super) struct RequestBeside<'a> {
 pub(super) struct RoutedBeside {
     snapshot: Arc<Snapshot>,
     pub(super) found: Found,
-    _admitted: Admitted,
+    _places: Admitted,
 }
 
 impl RoutedBeside {
+    pub(super) fn new(FoundItem { snapshot, found }: FoundItem, places: Admitted) -> Self {
+        Self { snapshot, found, _places: places }
+    }
+
     pub(super) fn upstream(&self) -> &LinkedUpstream {
         &self.snapshot.linked.upstreams[self.found.route.upstream]
     }
@@ -59,25 +66,33 @@ impl Calls {
         end.map_err(|end| end.reply)
     }
 
-    /// Admits a request, and finds the server that it goes to.
-    pub(super) async fn route_beside(&self, request: RequestBeside<'_>) -> Result<RoutedBeside, CallEnd> {
-        let RequestBeside { item, caller, counts } = request;
-        let snapshot = self.in_force.snapshot();
-        let not_admitted = |error: AdmissionError| self.ends.not_admitted(&error);
-        let mut admitted = self.gate.admit_of(&snapshot, caller, 0, false).map_err(not_admitted)?;
-        let (snapshot, found) = self.find_unguarded(snapshot, item).await.map_err(not_admitted)?;
-        let found = match found {
-            Lookup::Found(found) if snapshot.may_see(caller, &found.route) => found,
-            other => return Err(self.ends.not_found(&snapshot, item, caller, &other)),
-        };
-        let upstream = &snapshot.linked.upstreams[found.route.upstream];
-        let plan = &upstream.target.plan;
-        let routed = if counts { self.gate.admit_upstream(&mut admitted, plan) } else { self.gate.check_routing(plan) };
-        routed.map_err(not_admitted)?;
-        match &upstream.refusing {
-            Some(refusal) => Err(self.ends.refused(item.kind, Denial::refused(None, refusal))),
-            None => Ok(RoutedBeside { snapshot, found, _admitted: admitted }),
+    /// Takes the places that a request has in the process, and in its session or at its address. It counts as no call.
+    pub(super) fn admit_beside(&self, request: &RequestBeside<'_>) -> Result<Admitted, CallEnd> {
+        let admitted = self.gate.admit_of(&self.in_force.snapshot(), request.caller, 0, false);
+        admitted.map_err(|error| self.ends.not_admitted(&error))
+    }
+
+    /// Finds the item of a request, after the lists that it waits for, unless the rules hide it.
+    pub(super) async fn route_beside(&self, request: &RequestBeside<'_>) -> Result<FoundItem, CallEnd> {
+        let (item, caller) = (request.item, request.caller);
+        let found = self.find_unguarded(self.in_force.snapshot(), item).await;
+        let (snapshot, found) = found.map_err(|error| self.ends.not_admitted(&error))?;
+        match found {
+            Lookup::Found(found) if snapshot.may_see(caller, &found.route) => Ok(FoundItem { snapshot, found }),
+            other => Err(self.ends.not_found(&snapshot, item, caller, &other)),
         }
+    }
+
+    /// Takes the place that a request has at its upstream, if it counts there. The upstream must be in routing.
+    pub(super) fn admit_beside_target(
+        &self,
+        request: &RequestBeside<'_>,
+        places: &mut Admitted,
+        plan: &UpstreamPlan,
+    ) -> Result<(), CallEnd> {
+        let admitted =
+            if request.counts { self.gate.admit_upstream(places, plan) } else { self.gate.check_routing(plan) };
+        admitted.map_err(|error| self.ends.not_admitted(&error))
     }
 
     /// Checks a request that has waited for its server against the newest plan. Returns whether something checks what passes.
@@ -92,4 +107,10 @@ impl Calls {
             _ => Err(self.ends.not_found(&newest, item, caller, &Lookup::Unknown)),
         }
     }
+}
+
+/// Refuses a request whose upstream refuses calls.
+pub(super) fn upstream_refusal(ends: &CallEnds, kind: ItemKind, upstream: &LinkedUpstream) -> Result<(), CallEnd> {
+    let refusal = upstream.refusing.as_ref();
+    refusal.map_or(Ok(()), |refusal| Err(ends.refused(kind, Denial::refused(None, refusal))))
 }

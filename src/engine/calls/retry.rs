@@ -5,54 +5,53 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::Calls;
 use super::recorder::CallRecorder;
 use crate::domain::item::Hints;
 use crate::domain::plan::RetryWhen;
 use crate::domain::upstream::{OutCall, UpstreamError};
 use crate::engine::chains::routed_call::Routed;
 use crate::engine::chains::unchecked::{GuardedClient, Unchecked};
+use crate::engine::servers::Servers;
+use crate::telemetry::metrics::Metrics;
 
-impl Calls {
-    /// Returns the answer of the first attempt that has one, or the failure of the last attempt. The call's timeout is
-    /// for all attempts and the pauses between them.
-    pub(super) async fn send_until_answered(
-        &self,
-        call: &Routed<'_>,
-        out: &mut OutCall,
-        client: &dyn GuardedClient,
-        recorder: &mut CallRecorder,
-    ) -> Result<Unchecked, UpstreamError> {
-        let (retry, timeout) = (call.plan().retry, out.timeout);
-        let (deadline, pause) = (Instant::now() + timeout, Duration::from_millis(u64::from(retry.backoff_ms)));
-        let mut lost = None;
-        for _ in 0..retry.attempts {
-            let failure = match self.servers.call(&call.upstream.target, out, client).await {
-                Ok(answer) => return Ok(answer),
-                Err(failure) => failure,
-            };
-            let left = deadline.saturating_duration_since(Instant::now()).saturating_sub(pause);
-            if left.is_zero() || !may_be_sent_again(&failure, retry.when, call.route.item.hints) {
-                return Err(of_all(failure, lost, timeout));
-            }
-            let upstream = &call.plan().key.name;
-            self.metrics.retried(upstream, failure.reason());
-            tracing::info!(
-                upstream,
-                reason = failure.reason().as_str(),
-                "a call is sent again: {}",
-                failure.without_content()
-            );
-            call.request.client.pauses();
-            tokio::time::sleep(pause).await;
-            recorder.asked_again();
-            call.request.client.sent_again();
-            out.timeout = left;
-            lost = Some(failure).filter(|failure| !was_not_sent(failure)).or(lost);
+/// Returns the answer of the first attempt that has one, or the failure of the last attempt. The call's timeout is
+/// for all attempts and the pauses between them.
+pub(super) async fn send_until_answered(
+    (servers, metrics): (&Servers, &Metrics),
+    call: &Routed<'_>,
+    out: &mut OutCall,
+    client: &dyn GuardedClient,
+    recorder: &mut CallRecorder,
+) -> Result<Unchecked, UpstreamError> {
+    let (retry, timeout) = (call.plan().retry, out.timeout);
+    let (deadline, pause) = (Instant::now() + timeout, Duration::from_millis(u64::from(retry.backoff_ms)));
+    let mut lost = None;
+    for _ in 0..retry.attempts {
+        let failure = match servers.call(&call.upstream.target, out, client).await {
+            Ok(answer) => return Ok(answer),
+            Err(failure) => failure,
+        };
+        let left = deadline.saturating_duration_since(Instant::now()).saturating_sub(pause);
+        if left.is_zero() || !may_be_sent_again(&failure, retry.when, call.route.item.hints) {
+            return Err(of_all(failure, lost, timeout));
         }
-        let last = self.servers.call(&call.upstream.target, out, client).await;
-        last.map_err(|failure| of_all(failure, lost, timeout))
+        let upstream = &call.plan().key.name;
+        metrics.retried(upstream, failure.reason());
+        tracing::info!(
+            upstream,
+            reason = failure.reason().as_str(),
+            "a call is sent again: {}",
+            failure.without_content()
+        );
+        call.request.client.pauses();
+        tokio::time::sleep(pause).await;
+        recorder.asked_again();
+        call.request.client.sent_again();
+        out.timeout = left;
+        lost = Some(failure).filter(|failure| !was_not_sent(failure)).or(lost);
     }
+    let last = servers.call(&call.upstream.target, out, client).await;
+    last.map_err(|failure| of_all(failure, lost, timeout))
 }
 
 /// Returns the failure of an attempt as that of the call: a timeout is named as it was set, and nothing says that the call was

@@ -1,4 +1,6 @@
-//! Sends a call once: to its server, or to the pipeline, the plugin or the text that answers in the place of one.
+//! Sends a call: to its server, or to the pipeline, the plugin or the text that answers in the place of one. A server can ask for
+//! input in its result (MCP 2026-07-28, multi-round-trip requests): the client answers by sending the call once more. For a client
+//! of the legacy era, the gateway asks it in the middle of its call and sends the call itself.
 
 use std::sync::Arc;
 
@@ -7,10 +9,15 @@ use tracing::Instrument;
 
 use super::Calls;
 use super::arguments::ARGUMENTS;
+use super::arrived::Arrived;
 use super::recorder::CallRecorder;
+use super::retry::send_until_answered;
 use crate::domain::boxed::boxed;
 use crate::domain::upstream::{InputRound, OutCall, OutMembers, UpstreamError};
+use crate::domain::version::Era;
 use crate::engine::chains::asked_client::AskedClient;
+use crate::engine::chains::input_questions::InputQuestions;
+use crate::engine::chains::input_state::Answered;
 use crate::engine::chains::outcome::CallEnd;
 use crate::engine::chains::recheck::{ASKED_IN_ROUNDS, Effect, Sent};
 use crate::engine::chains::routed_call::Routed;
@@ -21,7 +28,47 @@ use crate::engine::chains::unchecked::{GuardedClient, Unchecked};
 use crate::engine::plan::linked_item::Selected;
 use crate::engine::request::TaskUse;
 
+/// How often one call is sent, at most.
+const MAX_ROUNDS: usize = 16;
+
 impl Calls {
+    /// Sends the call until the server has answered it. A result that asks a client of the modern era for input is
+    /// returned as an answer, since that client itself sends the call once more.
+    pub(super) async fn send_in_rounds(
+        self: &Arc<Self>,
+        arrived: &mut Arrived<'_>,
+        client: &AskedClient<'_>,
+        members: &mut OutMembers,
+        Answered { round, early }: &mut Answered,
+    ) -> Result<Unchecked, CallEnd> {
+        let (call, recorder) = (client.call, &mut arrived.recorder);
+        recorder.sends(|| call.as_content(members));
+        for _ in 0..MAX_ROUNDS {
+            let answer = self.send(call, (client, client), members, std::mem::take(round), recorder).await?;
+            if !answer.facts().asks_back {
+                return Ok(answer);
+            }
+            let client_is_asked = call.request.caller.era == Era::Modern && call.request.within.is_none();
+            let is_modern = answer.era() == Era::Modern;
+            if client_is_asked && (is_modern || call.item.watches_questions()) {
+                let Some(given) = early.take().filter(|_| is_modern) else { return Ok(answer) };
+                let Some(next) = client.answers_early(&given, &answer).await? else { return Ok(answer) };
+                *round = next;
+                continue;
+            }
+            if !is_modern {
+                // To a server of the legacy era the member means nothing: it has executed the call.
+                return Ok(answer.not_asking_back());
+            }
+            *round = match InputQuestions::of(&answer) {
+                Ok(questions) => questions.ask(client).await?,
+                Err(why) => return Err(self.ends.upstream_failed(call, &UpstreamError::Protocol(why.to_owned()))),
+            };
+        }
+        let why = format!("it asked for input {MAX_ROUNDS} times and did not answer the call");
+        Err(self.ends.upstream_failed(call, &UpstreamError::Protocol(why)))
+    }
+
     /// Sends the call once, unless it may not be sent any more. `members` are lent to it, and are the same when it is answered.
     /// `asked` is the client of the call; `client` can add something to what the server says to it.
     ///
@@ -84,7 +131,9 @@ impl Calls {
         };
         recorder.asked();
         let within = span.clone();
-        let answered = self.send_until_answered(call, &mut out, client, recorder).instrument(within).await;
+        let answered = send_until_answered((&self.servers, &self.metrics), call, &mut out, client, recorder)
+            .instrument(within)
+            .await;
         *members = out.members;
         spans::answered(&span, answered.as_ref());
         let answered = answered.inspect_err(|_| recorder.answered())?;

@@ -9,9 +9,13 @@ use futures_util::FutureExt;
 use tokio::task::unconstrained;
 use tracing::Instrument;
 
-use super::Calls;
 use super::arrived::Arrived;
-use super::own_tool::{NamedCall, own_tool};
+use super::finish::finish;
+use super::own_tool::{NamedCall, own_tool, run_own_tool};
+use super::request_beside::{self, RequestBeside, RoutedBeside};
+use super::request_chains::request_chains;
+use super::tasks::{self, recheck_task};
+use super::{Calls, checks, rules, section};
 use crate::domain::boxed::boxed;
 use crate::domain::task::OpenTask;
 use crate::engine::chains::asked_client::AskedClient;
@@ -26,6 +30,9 @@ use crate::engine::request::{CallRequest, InnerCalls, Reply, TaskUse};
 
 /// Runs a stage that can only end the call. A test leaves out one at a time.
 macro_rules! stage {
+    ($module:ident::$name:ident($($argument:expr),*)) => {
+        if is_left_out(stringify!($name)) { Ok(()) } else { $module::$name($($argument),*) }
+    };
     ($calls:ident.$($place:ident).+($($argument:expr),*) $($awaited:tt)*) => {
         if is_left_out(stringify!($($place).+)) { Ok(()) } else { $calls.$($place).+($($argument),*) $($awaited)* }
     };
@@ -65,7 +72,7 @@ impl Calls {
         let mut arrived = Arrived::begin(self, snapshot, request, meta);
         let end = self.until_ended(&mut arrived).await;
         let end = self.audit_end(end, request.kind, &mut arrived.recorder).await;
-        self.finish(end, arrived)
+        finish(end, arrived)
     }
 
     /// Runs the stages until one of them ends the call, or until it panics, takes too long, or is stopped or cancelled. Everything
@@ -97,12 +104,15 @@ impl Calls {
     }
 
     async fn stages(self: &Arc<Self>, arrived: &mut Arrived<'_>) -> Result<Released, CallEnd> {
-        stage!(self.place(arrived))?;
+        stage!(section::place(arrived))?;
         match (arrived.request.task, own_tool(&arrived.snapshot, arrived.request)) {
             // In a box, so that calls have no room for it.
             (TaskUse::Of(task), _) => boxed(|| self.task(arrived, task)).await,
             // It answers in words of the gateway, which no chain sees.
-            (_, Some(tool)) => Err(self.run_own_tool(arrived, tool).await),
+            (_, Some(tool)) => {
+                stage!(self.admit(arrived))?;
+                Err(run_own_tool(&self.lists, arrived, tool).await)
+            }
             (_, None) => self.item(arrived).await,
         }
     }
@@ -114,20 +124,20 @@ impl Calls {
         let found = self.route(arrived).await?;
         let call = arrived.routed(&found);
         // Before anything shows that the item exists.
-        stage!(self.received_rules(&call))?;
-        stage!(self.section(&call))?;
+        stage!(rules::received_rules(&self.ends, &call))?;
+        stage!(section::section(&self.ends, &call))?;
         stage!(self.admit_target(arrived, &call).await)?;
-        stage!(self.refusal(&call))?;
+        stage!(checks::refusal(&self.ends, &call))?;
         arrived.begin_traces(&call);
-        stage!(self.unique_keys(&call))?;
-        stage!(self.mirrored_headers(&call))?;
-        stage!(self.guards_can_run(arrived, &call))?;
+        stage!(checks::unique_keys(&call))?;
+        stage!(checks::mirrored_headers(&call))?;
+        stage!(checks::guards_can_run(&self.chains, arrived, &call))?;
         let checked = call.checked_members().await?;
         // The check can have waited for those of other calls.
         stage!(self.gate_again())?;
         let client = AskedClient::new(&self.chains, &call, Arc::clone(&arrived.recorder.questions));
-        let mut sent = self.request_chains(arrived, &client, checked).await?;
-        stage!(self.changed_rules(&call, &sent))?;
+        let mut sent = request_chains(&self.chains, arrived, &client, checked).await?;
+        stage!(rules::changed_rules(&self.ends, &call, &sent))?;
         let mut answered = self.chains.client_answers(&client).await?;
         stage!(self.audit_begin(&call, &mut arrived.recorder).await)?;
         // Nothing is sent above this line.
@@ -140,23 +150,35 @@ impl Calls {
 
     /// A request about a task that an earlier call began at its server.
     async fn task(self: &Arc<Self>, arrived: &mut Arrived<'_>, task: &OpenTask) -> Result<Released, CallEnd> {
-        self.admit(arrived)?;
+        stage!(self.admit(arrived))?;
         let found = self.route_task(arrived, task).await?;
         let mut call = arrived.routed(&found);
         call.wait_for_task(task.method);
-        self.admit_target(arrived, &call).await?;
-        self.refusal(&call).map_err(CallEnd::into_error)?;
+        stage!(self.admit_target(arrived, &call).await)?;
+        stage!(checks::refusal(&self.ends, &call)).map_err(CallEnd::into_error)?;
         arrived.begin_traces(&call);
-        self.guards_can_run(arrived, &call).map_err(CallEnd::into_error)?;
-        self.task_input(&call, task).map_err(CallEnd::into_error)?;
+        stage!(checks::guards_can_run(&self.chains, arrived, &call)).map_err(CallEnd::into_error)?;
+        stage!(tasks::task_input(&self.ends, &call, task)).map_err(CallEnd::into_error)?;
         let asked = AskedClient::new(&self.chains, &call, Arc::clone(&arrived.recorder.questions));
         let client = TaskClient::new(&asked, &task.id);
-        self.audit_begin(&call, &mut arrived.recorder).await?;
+        stage!(self.audit_begin(&call, &mut arrived.recorder).await)?;
         // Nothing is sent above this line.
         let answer = self.send_about_task(&client, task, &mut arrived.recorder).await?;
-        let new = self.recheck_task(&call, task.method)?;
+        let new = recheck_task(&self.chains, &call, task.method)?;
         // Nothing is given to the client above this line.
         Ok(self.chains.task_answer((&client, task.method), answer, new, &mut arrived.recorder.traces).await)
+    }
+
+    /// A completion, or a subscription to a resource. No chain sees these, so that whoever calls this checks whether one acts on the
+    /// item. The server is asked afterwards.
+    pub(super) async fn beside(&self, request: RequestBeside<'_>) -> Result<RoutedBeside, CallEnd> {
+        let mut places = self.admit_beside(&request)?;
+        // Waits for lists, and finds nothing that the rules hide.
+        let found = self.route_beside(&request).await?;
+        let upstream = &found.snapshot.linked.upstreams[found.found.route.upstream];
+        stage!(self.admit_beside_target(&request, &mut places, &upstream.target.plan))?;
+        stage!(request_beside::upstream_refusal(&self.ends, request.item.kind, upstream))?;
+        Ok(RoutedBeside::new(found, places))
     }
 }
 

@@ -38,7 +38,7 @@ impl Calls {
     async fn subscribe_admitted(&self, request: &SubscribeRequest<'_>) -> Result<Subscription, CallEnd> {
         let SubscribeRequest { endpoint, caller, uri, .. } = *request;
         let item = ItemName { endpoint, kind: ItemKind::Resource, name: uri };
-        let routed = self.route_beside(RequestBeside { item, caller, counts: false }).await?;
+        let routed = self.beside(RequestBeside { item, caller, counts: false }).await?;
         if !routed.found.is_listed && routed.found.item.is_checked() {
             return Err(CallEnd::of_error(unseen()));
         }
@@ -50,7 +50,7 @@ impl Calls {
             return Err(CallEnd::of_error(self.too_many_subscriptions(message)));
         };
         let error = match self.servers.subscribe(&routed.upstream().target, own, timeout).await {
-            Ok(Subscribed::Yes) => return Ok(Subscription::new(entry, &self.servers)),
+            Ok(Subscribed::Yes) => return Ok(Subscription::new(entry, self.servers.clone())),
             // What checks the resource would not see the server's words.
             Ok(Subscribed::Refused(error)) if routed.found.item.is_checked() => RpcError::new(
                 code_of(&error).unwrap_or(INTERNAL_ERROR),

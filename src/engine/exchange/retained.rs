@@ -9,7 +9,7 @@ use dashmap::DashMap;
 
 use super::Exchange;
 use crate::domain::budget::Account;
-use crate::engine::access::sealed_id::new_handle;
+use crate::domain::handle::new_handle;
 
 /// How long an exchange is kept after it has ended, in milliseconds.
 const KEPT_MS: u64 = 60_000;

@@ -13,8 +13,8 @@ use crate::domain::plan::{PrefixMode, UpstreamPlan};
 use crate::domain::route::Route;
 use crate::domain::rpc::{INVALID_PARAMS, RpcError};
 use crate::domain::section::Place;
-use crate::engine::calls::section::invalid_section;
 use crate::engine::lists::probing::first_try;
+use crate::engine::plan::bound_section::invalid_section;
 use crate::engine::plan::snapshot::{Lookup, Snapshot};
 use crate::engine::request::{Caller, Endpoint, ItemName};
 

@@ -10,4 +10,5 @@ mod subscriptions;
 pub use list_changes::ListChanges;
 pub use mailbox::{Mailbox, Notice};
 pub use subscription::Subscription;
+pub(in crate::engine) use subscription::Unsubscribe;
 pub use subscriptions::{MAX_OF_CLIENT, Subscribers};

@@ -3,17 +3,23 @@
 use std::sync::Arc;
 
 use super::subscriptions::SubscriberEntry;
-use crate::engine::servers::Servers;
+use crate::domain::ids::ObjectKey;
+
+/// Ends subscriptions at servers.
+pub(in crate::engine) trait Unsubscribe: Send + Sync {
+    /// Says to the upstream that one client less is subscribed to the resource.
+    fn unsubscribe(&self, upstream: &ObjectKey, uri: &str);
+}
 
 /// A subscription of one client to one resource. It ends when this value is dropped.
 pub struct Subscription {
     entry: SubscriberEntry,
-    servers: Arc<Servers>,
+    servers: Arc<dyn Unsubscribe>,
 }
 
 impl Subscription {
-    pub(in crate::engine) fn new(entry: SubscriberEntry, servers: &Arc<Servers>) -> Self {
-        Self { entry, servers: Arc::clone(servers) }
+    pub(in crate::engine) fn new(entry: SubscriberEntry, servers: Arc<dyn Unsubscribe>) -> Self {
+        Self { entry, servers }
     }
 }
 

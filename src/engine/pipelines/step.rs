@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use super::context::RunContext;
 use super::host::StepHost;
 use super::output::RunFailure;
+use super::overrides::{self, GET_PROMPT_OVERRIDES};
 use super::plugin_call::PluginCall;
-use crate::domain::pipeline::{Step, StepResult};
+use crate::domain::pipeline::{Step, StepResult, StepRole};
 use crate::domain::plugin::Failure;
 use crate::domain::raw::to_raw;
 
@@ -74,5 +75,25 @@ impl RunContext<'_> {
                 "remainingTimeMs": u64::try_from(self.remaining().as_millis()).unwrap_or(u64::MAX),
             },
         }))
+    }
+
+    /// Calls the prompt providers. Later ones take precedence. One that fails changes nothing.
+    pub(super) async fn read_prompts(&self) {
+        for provider in &self.plan.prompt_providers {
+            let step = Step { name: &provider.key.name, plugin: provider, role: StepRole::Phase };
+            // A failure is in the log and in the records of executions.
+            if let Ok(prompts) = self.call_plugin(step, GET_PROMPT_OVERRIDES, Vec::new(), overrides::parse).await {
+                self.used.lock().prompts.extend(prompts);
+            }
+        }
+    }
+
+    /// Returns the system prompt of an agent of this type: a text of a provider is appended, `{replace}` takes its place.
+    pub(super) fn prompt(&self, agent: &str, own: &str) -> String {
+        match self.used.lock().prompts.get(agent) {
+            Some(Value::String(addition)) => format!("{own}\n\n{addition}"),
+            Some(Value::Object(members)) => members.get("replace").and_then(Value::as_str).unwrap_or(own).to_owned(),
+            _ => own.to_owned(),
+        }
     }
 }

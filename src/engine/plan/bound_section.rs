@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
+use serde_json::json;
+
 use super::snapshot::Snapshot;
 use crate::config::sections::Sections;
 use crate::domain::plan::{Plan, Refusal, SectionPlan};
 use crate::domain::reason::Reason;
+use crate::domain::rpc::{INVALID_PARAMS, RpcError};
 use crate::domain::section::Place;
 
 /// The section that a request comes from, bound to an upstream of a plan.
@@ -64,4 +67,9 @@ impl Snapshot {
     pub(crate) fn bound_section(&self, place: Option<&Place>) -> Option<BoundSection> {
         BoundSection::of(&self.linked.sections, self.plan(), place?)
     }
+}
+
+/// Returns the error for a request whose place is not valid.
+pub(crate) fn invalid_section(why: &str) -> RpcError {
+    RpcError::new(INVALID_PARAMS, why).with_data(json!({"reason": Reason::InvalidSection}))
 }

@@ -6,6 +6,7 @@ mod changed_tools;
 pub(crate) mod check_places;
 mod derived_annotations;
 pub(crate) mod doubled_plugins;
+pub mod endpoint;
 pub(crate) mod entries;
 pub(crate) mod form;
 pub(crate) mod in_force;

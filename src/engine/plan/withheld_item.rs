@@ -1,5 +1,6 @@
 //! Items that servers list and clients do not get, as they are asked for by their names.
 
+use super::endpoint::{Endpoint, ItemName};
 use super::link::LinkedUpstream;
 use super::list_filters::withheld_by_chains;
 use super::snapshot::{Lookup, Snapshot};
@@ -10,7 +11,6 @@ use crate::domain::item::{Item, ItemKind, MAX_URI};
 use crate::domain::plan::PrefixMode;
 use crate::engine::catalogue::Catalogues;
 use crate::engine::catalogue::pinning::withheld;
-use crate::engine::request::{Endpoint, ItemName};
 
 /// An item that clients do not get.
 pub(crate) struct WithheldItem {

@@ -2,11 +2,12 @@
 
 use super::*;
 use crate::domain::item::ItemKind;
+use crate::engine::views::scrape::render_metrics;
 
 /// Returns the value of the counter of executions with this status and reason.
 fn counted(engine: &Gateway, status: &str, reason: &str) -> usize {
     let (status, reason) = (format!("status=\"{status}\""), format!("reason=\"{reason}\""));
-    let text = engine.views.render_metrics();
+    let text = render_metrics(&engine.views);
     let lines = text.lines().filter(|line| line.starts_with("hawsepipe_plugin_executions_total{"));
     let of = lines.filter(|line| line.contains(&status) && line.contains(&reason));
     of.map(|line| line.rsplit(' ').next().unwrap().parse::<usize>().unwrap()).sum()
@@ -82,7 +83,7 @@ async fn of_one_call() {
     let statuses: Vec<_> = rows.iter().map(|row| row.status.as_label()).collect();
     assert_eq!(statuses, ["success", "timeout", "failed"]);
     assert!(rows.iter().all(|row| row.request_id == record.request_id));
-    assert!(engine.views.render_metrics().contains(r#"outcome="failed""#));
+    assert!(render_metrics(&engine.views).contains(r#"outcome="failed""#));
 }
 
 #[tokio::test]
@@ -123,7 +124,7 @@ async fn of_a_call_that_was_given_up() {
     assert_eq!((record.outcome.as_label(), record.entries.len(), sent(&engine).len()), ("cancelled", 2, 1));
     assert!(record.upstream_ms.is_some_and(|ms| ms > 0.0), "the time until then");
     assert_eq!((engine.gate.calls.in_flight(), caller.tracker.in_flight()), (0, 0));
-    assert!(engine.views.render_metrics().contains("hawsepipe_calls_in_flight 0"));
+    assert!(render_metrics(&engine.views).contains("hawsepipe_calls_in_flight 0"));
 }
 
 #[tokio::test]
@@ -148,7 +149,7 @@ async fn of_a_call_that_panics() {
     let seen: Vec<_> = record.entries.iter().map(|entry| entry.outcome.to_string()).collect();
     assert_eq!((seen.as_slice(), sent(&engine).len()), (&["ran".to_owned(), "skipped(stopped)".to_owned()][..], 0));
     assert_eq!(engine.gate.calls.in_flight(), 0);
-    assert!(engine.views.render_metrics().contains("hawsepipe_calls_in_flight 0"));
+    assert!(render_metrics(&engine.views).contains("hawsepipe_calls_in_flight 0"));
 }
 
 #[tokio::test]

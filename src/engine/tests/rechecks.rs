@@ -8,6 +8,7 @@ use crate::domain::plan::{AuthorizationPlan, RetryPlan, RetryWhen, RulePlan};
 use crate::domain::ports::Answering;
 use crate::domain::question::Question;
 use crate::engine::CompletionRequest;
+use crate::engine::calls::completion::complete;
 
 /// Where a call waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -362,7 +363,7 @@ async fn a_completion_that_has_waited_is_checked_against_the_newest_plan() {
                 meta: None,
                 reservation: &reservation,
             };
-            format!("{:?}", running.calls.complete(request).await)
+            format!("{:?}", complete(&running.calls, request).await)
         });
         until(|| sent(&engine).len() == 1).await;
         match changed {

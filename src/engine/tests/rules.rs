@@ -8,6 +8,7 @@ use crate::config::input::SectionInput;
 use crate::domain::identity::IdentityMethod;
 use crate::domain::method::Method;
 use crate::domain::plan::{AuthorizationPlan, RulePlan, SectionHeading, SectionPart, SectionPlan};
+use crate::engine::calls::completion::complete;
 use crate::engine::views::asked_access::AskedCall;
 use crate::engine::{CompletionRequest, Mailbox, SubscribeRequest};
 
@@ -145,7 +146,7 @@ const SECRETS: [&str; 6] = [
     "file:///pub/x/../secret",
     "file:///pub/x%2F..%2fsecret",
 ];
-const FILES: &str =
+pub(super) const FILES: &str =
     r#"[{"name":"read","inputSchema":{"type":"object"}},{"uriTemplate":"file:///{+path}","name":"files"}]"#;
 
 async fn reads(engine: &Gateway, uri: &str) -> Value {
@@ -171,10 +172,11 @@ async fn rules_see_the_normal_form_of_a_uri_and_the_server_what_was_sent() {
         let params = raw(&json!({"ref": {"type": "ref/resource", "uri": uri}, "argument": argument}).to_string());
         let (params, meta) = (Some(&*params), None);
         let completed = said(
-            engine
-                .calls
-                .complete(CompletionRequest { endpoint, caller: &client, params, meta, reservation: &reservation })
-                .await,
+            complete(
+                &engine.calls,
+                CompletionRequest { endpoint, caller: &client, params, meta, reservation: &reservation },
+            )
+            .await,
         );
         assert_eq!(completed["code"], -32602, "{uri}: {completed}");
         let asked = AskedCall::default();

@@ -4,10 +4,11 @@ use super::*;
 use crate::config::compile::tests::entry;
 use crate::domain::method::Method;
 use crate::domain::plugin::{FailurePolicy, Mode};
+use crate::engine::views::scrape::render_metrics;
 
 /// The chains for which this gauge is 1, as `chain reason`.
 fn chains(engine: &Gateway, gauge: &str) -> Vec<String> {
-    let text = engine.views.render_metrics();
+    let text = render_metrics(&engine.views);
     let lines = text.lines().filter_map(|line| line.strip_prefix(gauge)?.strip_suffix(" 1"));
     lines.map(|labels| labels.replace(['{', '}', '"'], "").replace("chain=", "").replace(",reason=", " ")).collect()
 }
@@ -94,7 +95,7 @@ async fn series_of_what_a_plan_no_longer_names_are_taken_out() {
     let mut inputs = bare();
     scripts(&mut inputs, "c", Phase::Request, &[(Role::Guard, "same")]);
     let engine = start(&inputs).await;
-    let has = |label: &str| engine.views.render_metrics().contains(label);
+    let has = |label: &str| render_metrics(&engine.views).contains(label);
     call(&engine, "{}").await;
     let (plugin, chain, upstream) = (r#"plugin="default/c0""#, r#"chain="default/c""#, r#"upstream="up""#);
     assert!(has(plugin) && has(chain) && has(upstream));

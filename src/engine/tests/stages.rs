@@ -1,20 +1,35 @@
 //! Each stage of a call is needed: without it, a case fails that has its name.
 
 use super::checks::{long, while_checks_wait};
-use super::questions::{ASKS, capable};
+use super::questions::{ASKS, capable, on_questions};
+use super::rules::FILES;
 use super::*;
 use crate::config::input::SectionInput;
 use crate::domain::audit::AuditMode;
+use crate::domain::method::Method;
 use crate::domain::plan::{
     AuthorizationPlan, Plan, Refusal, RulePlan, SectionHeading, SectionPart, SectionPlan, ToolOverride,
 };
 use crate::domain::rpc::INVALID_PARAMS;
+use crate::domain::task::{OpenTask, TaskFacts};
+use crate::engine::CompletionRequest;
+use crate::engine::calls::completion::complete;
 use crate::engine::calls::stages::LEFT_OUT;
 
 const SOURCE: &str = include_str!("../calls/stages.rs");
 
-/// Stages whose results the next ones need: the list does not compile without one.
+/// Stages of an item whose results the next ones need: the list does not compile without one.
 const NEEDED: [&str; 6] = ["route", "request_chains", "client_answers", "send_in_rounds", "recheck", "release"];
+/// The same of a request about a task.
+const NEEDED_BY_TASK: [&str; 4] = ["route_task", "send_about_task", "recheck_task", "task_answer"];
+/// The same of a completion or a subscription.
+const NEEDED_BESIDE: [&str; 2] = ["admit_beside", "route_beside"];
+/// The stages of a request about a task that can only end it. All but the last but one have the cases of calls.
+const OF_TASK: [&str; 6] = ["admit", "admit_target", "refusal", "guards_can_run", "task_input", "audit_begin"];
+/// The stages of a completion or a subscription that can only end it.
+const OF_BESIDE: [&str; 2] = ["admit_beside_target", "upstream_refusal"];
+/// What the lists call that is no stage.
+const OTHERS: [&str; 7] = ["routed", "begin_traces", "checked_members", "new", "clone", "wait_for_task", "map_err"];
 
 /// The maximum size of the future of a call. Each call in flight has one.
 const MAX_FUTURE: usize = 5 << 10;
@@ -135,12 +150,16 @@ fn cases() -> Vec<Case> {
 }
 
 async fn gateway(case: &Case) -> (Gateway, Inputs) {
+    gateway_with(case, Server::default()).await
+}
+
+async fn gateway_with(case: &Case, server: Server) -> (Gateway, Inputs) {
     let mut inputs = bare();
     (case.inputs)(&mut inputs);
     if case.stage == "questions" {
         scripts(&mut inputs, "c", Phase::Request, &[(Role::Guard, "same")]);
     }
-    let engine = engine(Server::default());
+    let engine = engine(server);
     let (mut plan, problems) = compile(&inputs, None);
     (case.plan)(&mut plan);
     engine.applier.apply(plan, problems, &NoSecrets).await;
@@ -160,6 +179,32 @@ async fn reply(engine: &Gateway, case: &Case, arguments: &str) -> String {
         ..request(&caller, &heard, &reservation, ItemKind::Tool, "up__read")
     };
     said(engine.calls.call(request).await).to_string()
+}
+
+/// Sends a client's answer to a question of a task of the tool.
+async fn reply_about_task(engine: &Gateway) -> String {
+    let (caller, heard) = (capable(Era::Modern), Heard::default());
+    let reservation = engine.budget().reservation(Category::Answer);
+    let facts = TaskFacts { upstream: "up".into(), tool: "read".into(), id: "t".into() };
+    let task = OpenTask { method: Method::UpdateTask, id: "t".into(), facts, responses: Some(raw("{}")) };
+    let request =
+        CallRequest { task: TaskUse::Of(&task), ..request(&caller, &heard, &reservation, ItemKind::Tool, "up__read") };
+    said(engine.calls.call(request).await).to_string()
+}
+
+/// Asks for completions of an argument of a prompt.
+async fn completed(engine: &Gateway) -> String {
+    let caller = capable(Era::Modern);
+    let reservation = engine.budget().reservation(Category::Answer);
+    let params = raw(r#"{"ref":{"type":"ref/resource","uri":"file:///a"},"argument":{"name":"path","value":""}}"#);
+    let request = CompletionRequest {
+        endpoint: Endpoint::One("up"),
+        caller: &caller,
+        params: Some(&params),
+        meta: None,
+        reservation: &reservation,
+    };
+    said(complete(&engine.calls, request).await).to_string()
 }
 
 /// Whether the call of the case ends at its stage: the client gets the words, and nothing happens that the stage comes before.
@@ -209,18 +254,93 @@ fn without_a_stage_its_case_fails() {
     LEFT_OUT.set("");
 }
 
+/// The functions that this function of the list calls, in their order.
+fn called(function: &str) -> Vec<String> {
+    let body = SOURCE.split(&format!("async fn {function}(")).nth(1).unwrap().split("\n    }\n").next().unwrap();
+    let body = body.split_once("{\n").unwrap().1;
+    let code: String = body.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+    let calls = code.match_indices('(').map(|(at, _)| &code[..at]);
+    let names =
+        calls.map(|before| before.rsplit(|sign: char| !(sign.is_alphanumeric() || sign == '_')).next().unwrap());
+    names
+        .filter(|name| name.starts_with(|first: char| first.is_ascii_lowercase()) && !OTHERS.contains(name))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Compares the stages of a list with those that have cases and those that later ones need.
+fn has_stages(function: &str, optional: &[&str], needed: &[&str]) {
+    let (of_cases, rest): (Vec<_>, Vec<_>) =
+        called(function).into_iter().partition(|name| optional.contains(&name.as_str()));
+    assert_eq!((of_cases, rest), (owned(optional), owned(needed)), "{function}");
+}
+
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
 #[test]
 fn each_stage_has_a_case_or_is_needed_by_the_next() {
-    let body = SOURCE.split("async fn item(").nth(1).unwrap().split("\n    }\n").next().unwrap();
-    let place = SOURCE.split("async fn stages(").nth(1).unwrap().split("async fn item(").next().unwrap();
-    let names = |text: &str, before: &str| -> Vec<String> {
-        let ends = |rest: &str| rest.split('(').next().unwrap().to_owned();
-        text.split(before).skip(1).map(ends).collect()
+    let cases: Vec<_> = cases().iter().map(|case| case.stage).collect();
+    has_stages("item", &cases[1..], &NEEDED);
+    has_stages("task", &OF_TASK, &NEEDED_BY_TASK);
+    has_stages("beside", &OF_BESIDE, &NEEDED_BESIDE);
+    assert!(called("stages").starts_with(&owned(&cases[..1])));
+}
+
+#[test]
+fn without_a_stage_of_a_request_about_a_task_its_case_fails() {
+    let asks = Case {
+        stage: "task_input",
+        inputs: |inputs| _ = on_questions(inputs, "c", Phase::Request, &[(Role::Guard, "same")]),
+        says: "GuardedInput",
+        ..CASE
     };
-    let optional: Vec<_> = [names(place, "stage!(self."), names(body, "stage!(self.")].concat();
-    assert_eq!(optional, cases().iter().map(|case| case.stage).collect::<Vec<_>>());
-    let needed: Vec<_> = names(body, "self.").into_iter().filter(|name| !optional.contains(name)).collect();
-    assert_eq!(needed, NEEDED);
+    let all = cases().into_iter().filter(|case| OF_TASK.contains(&case.stage)).chain([asks]);
+    for case in all {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let ends = |left_out| {
+            LEFT_OUT.set(left_out);
+            runtime.block_on(async {
+                let (engine, _) = gateway(&case).await;
+                let reply = reply_about_task(&engine).await;
+                reply.contains(case.says) && sent(&engine).is_empty()
+            })
+        };
+        assert!(ends(""), "{} with all stages", case.stage);
+        assert!(!ends(case.stage), "{} is left out", case.stage);
+    }
+    LEFT_OUT.set("");
+}
+
+#[test]
+fn without_a_stage_of_a_completion_its_case_fails() {
+    let target = Case {
+        stage: "admit_beside_target",
+        plan: |plan| plan.upstreams[0].concurrent_calls = Some(0),
+        says: "UpstreamConcurrentCalls",
+        ..CASE
+    };
+    let refusal = Case {
+        stage: "upstream_refusal",
+        plan: |plan| {
+            plan.upstreams[0].refusing = Some(Refusal { reason: Reason::SecretNotFound, message: "no".into() })
+        },
+        says: "SecretNotFound",
+        ..CASE
+    };
+    for case in [target, refusal] {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let ends = |left_out| {
+            LEFT_OUT.set(left_out);
+            runtime.block_on(async {
+                completed(&gateway_with(&case, Server::with(FILES)).await.0).await.contains(case.says)
+            })
+        };
+        assert!(ends(""), "{} with all stages", case.stage);
+        assert!(!ends(case.stage), "{} is left out", case.stage);
+    }
+    LEFT_OUT.set("");
 }
 
 #[tokio::test]

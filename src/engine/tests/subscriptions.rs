@@ -8,6 +8,7 @@ use futures_util::future::join_all;
 use super::items::items;
 use super::*;
 use crate::domain::upstream::MAX_SUBSCRIBED;
+use crate::engine::views::scrape::render_metrics;
 use crate::engine::{MAX_OF_CLIENT, Mailbox, SubscribeRequest, Subscription};
 
 /// Subscribes a client, whose notices go to `mailbox`, to this many resources at the same time. The server answers when it
@@ -39,7 +40,7 @@ async fn subscriptions_that_are_under_way_count() {
     let (client, mailbox) = (caller(Era::Legacy), Arc::default());
     let mine = subscribe(&engine, &client, &mailbox, MAX_OF_CLIENT + 5).await;
     assert_eq!(mine.len(), MAX_OF_CLIENT);
-    let scraped = engine.views.render_metrics();
+    let scraped = render_metrics(&engine.views);
     assert!(scraped.contains("hawsepipe_calls_refused_total{reason=\"Subscriptions\"} 5\n"), "{scraped}");
     drop(mine);
     assert_eq!(subscribe(&engine, &client, &mailbox, 1).await.len(), 1, "their places are free again");

@@ -1,7 +1,7 @@
 //! The data that the admin API, `explain`, the metrics and the report show.
 
 pub(crate) mod asked_access;
-mod dependencies;
+pub mod dependencies;
 pub mod endpoints;
 pub(crate) mod explain;
 mod notes;
@@ -10,7 +10,7 @@ pub(crate) mod pipelines;
 mod readiness;
 pub mod readings;
 pub(crate) mod report;
-pub(crate) mod scrape;
+pub mod scrape;
 pub(crate) mod sections;
 pub(crate) mod sessions;
 pub(crate) mod status;

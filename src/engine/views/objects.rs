@@ -15,6 +15,7 @@ use crate::engine::catalogue::pinning::unapproved;
 use crate::engine::catalogue::upstream_state::UpstreamState;
 use crate::engine::plan::link::{LinkedChain, LinkedUpstream};
 use crate::engine::plan::snapshot::Snapshot;
+use crate::engine::request::Endpoint;
 
 /// An upstream (document 003, MCPServerConfig and ServerHealthStatus).
 #[derive(Debug, Serialize, JsonSchema)]
@@ -263,12 +264,7 @@ impl Views {
         snapshot.plan().plugins.iter().map(|plugin| self.plugin_view(&snapshot, plugin, &workers)).collect()
     }
 
-    fn plugin_view(
-        &self,
-        snapshot: &crate::engine::Snapshot,
-        plugin: &PluginPlan,
-        workers: &[WorkerInfo],
-    ) -> PluginView {
+    fn plugin_view(&self, snapshot: &Snapshot, plugin: &PluginPlan, workers: &[WorkerInfo]) -> PluginView {
         let named = snapshot.linked.chains.iter().filter(|c| c.entries.iter().any(|e| e.plan.plugin == plugin.key));
         let chains: Vec<_> = named.map(|chain| chain.name.clone()).collect();
         let unable = snapshot.linked.entry_of(&plugin.key).and_then(|entry| self.loads.unable(entry));
@@ -334,7 +330,7 @@ impl Views {
     /// Returns all tools, in the order of the tool list. First waits, for at most the list timeout, until each upstream
     /// has been tried once.
     pub async fn tools(&self) -> Vec<ToolView> {
-        self.lists.wait_for_lists(&self.in_force.snapshot(), &crate::engine::Endpoint::All, ItemKind::Tool).await;
+        self.lists.wait_for_lists(&self.in_force.snapshot(), &Endpoint::All, ItemKind::Tool).await;
         let snapshot = self.in_force.snapshot();
         let views = snapshot.routes.tools().map(|route| {
             let link = &snapshot.items[route.index];
@@ -356,7 +352,7 @@ impl Views {
     /// Returns all tools that upstreams list, also those that are not offered, with the digests of their definitions.
     /// First waits, as [`Self::tools`] does.
     pub async fn pins(&self) -> Vec<PinView> {
-        self.lists.wait_for_lists(&self.in_force.snapshot(), &crate::engine::Endpoint::All, ItemKind::Tool).await;
+        self.lists.wait_for_lists(&self.in_force.snapshot(), &Endpoint::All, ItemKind::Tool).await;
         let of_one = |upstream: &LinkedUpstream| {
             let plan = &upstream.target.plan;
             let state = self.catalogues.upstream(&plan.key);

@@ -9,34 +9,31 @@ use crate::engine::catalogue::pinning::unapproved;
 use crate::engine::plan::link::{Linked, LinkedChain};
 use crate::telemetry::scrape_input::{PlannedNames, ScrapeInput};
 
-impl Views {
-    /// Returns all metrics in the text format of Prometheus.
-    pub fn render_metrics(&self) -> String {
-        let snapshot = self.in_force.snapshot();
-        let chains = &snapshot.linked.chains;
-        let refusing =
-            chains.iter().filter_map(|chain| Some((&*chain.name, self.loads.refusing(chain)?.reason.as_str())));
-        let weakened = chains.iter().filter(|chain| is_weakened(chain)).map(|chain| (&*chain.name, "GuardWeakened"));
-        let upstreams = snapshot.linked.upstreams.iter().map(|upstream| &upstream.target.plan);
-        let pinned = upstreams.filter(|plan| plan.pinning.is_some());
-        let unapproved = pinned.map(|plan| {
-            let state = self.catalogues.upstream(&plan.key);
-            (&*plan.key.name, unapproved(plan, state.catalogue.as_deref(), &state.first_seen).len())
-        });
-        self.metrics.render(&ScrapeInput {
-            load: self.plugins.load(),
-            workers: self.plugins.workers(),
-            refusing: refusing.collect(),
-            failing_open: weakened.collect(),
-            unapproved: unapproved.collect(),
-            names: names(&snapshot.linked),
-            held: Category::ALL.map(|what| (what.as_label(), self.budget.held(what), self.budget.refused(what))).into(),
-            dropped: self.records.dropped(),
-            written: self.records.written(),
-            queued: self.records.queued(),
-            audit: self.audit.port.as_ref().map(|audit| audit.totals()).unwrap_or_default(),
-        })
-    }
+/// Returns all metrics in the text format of Prometheus.
+pub fn render_metrics(views: &Views) -> String {
+    let snapshot = views.in_force.snapshot();
+    let chains = &snapshot.linked.chains;
+    let refusing = chains.iter().filter_map(|chain| Some((&*chain.name, views.loads.refusing(chain)?.reason.as_str())));
+    let weakened = chains.iter().filter(|chain| is_weakened(chain)).map(|chain| (&*chain.name, "GuardWeakened"));
+    let upstreams = snapshot.linked.upstreams.iter().map(|upstream| &upstream.target.plan);
+    let pinned = upstreams.filter(|plan| plan.pinning.is_some());
+    let unapproved = pinned.map(|plan| {
+        let state = views.catalogues.upstream(&plan.key);
+        (&*plan.key.name, unapproved(plan, state.catalogue.as_deref(), &state.first_seen).len())
+    });
+    views.metrics.render(&ScrapeInput {
+        load: views.plugins.load(),
+        workers: views.plugins.workers(),
+        refusing: refusing.collect(),
+        failing_open: weakened.collect(),
+        unapproved: unapproved.collect(),
+        names: names(&snapshot.linked),
+        held: Category::ALL.map(|what| (what.as_label(), views.budget.held(what), views.budget.refused(what))).into(),
+        dropped: views.records.dropped(),
+        written: views.records.written(),
+        queued: views.records.queued(),
+        audit: views.audit.port.as_ref().map(|audit| audit.totals()).unwrap_or_default(),
+    })
 }
 
 /// Returns the names that metrics can have series for, including plugins that chains name but that do not exist.

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Views;
+use super::dependencies::dependency_problems;
 use super::objects::{ChainView, PluginView, UpstreamView};
 use super::sections::SectionView;
 use crate::domain::ports::RecentFailures;
@@ -67,7 +68,7 @@ impl Views {
 
     /// Returns the problems of a snapshot, those of the endpoints of this process, and those of what it depends on.
     pub(super) fn problems(&self, snapshot: &Snapshot) -> Vec<Problem> {
-        let mut problems = self.dependency_problems(snapshot);
+        let mut problems = dependency_problems(self, snapshot);
         // The compiler does not know whether the command line names a store.
         let is_known = |problem: &&Problem| problem.reason != Reason::AuditUnavailable;
         problems.extend(snapshot.problems().iter().filter(is_known).cloned());
