@@ -89,3 +89,85 @@ impl AuditTrail {
         switched.into_iter().chain(enabled).for_each(|row| drop(self.admin(row)));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use futures_util::FutureExt;
+    use futures_util::future::BoxFuture;
+
+    use super::*;
+    use crate::domain::audit::AuditTotals;
+    use crate::engine::tests::Time;
+
+    /// A store that is open, and that stores what it has to if this is set.
+    #[derive(Default)]
+    struct Store {
+        stores: AtomicBool,
+        rows: Mutex<Vec<&'static str>>,
+    }
+
+    impl Audit for Store {
+        fn is_open(&self) -> bool {
+            true
+        }
+
+        fn is_ready(&self) -> bool {
+            true
+        }
+
+        fn record(&self, _: AuditRow) {
+            self.rows.lock().unwrap().push("recorded");
+        }
+
+        fn store(&self, _: AuditRow) -> BoxFuture<'static, Result<(), AuditError>> {
+            self.rows.lock().unwrap().push("stored");
+            let stored = self.stores.load(Ordering::Relaxed);
+            let result = if stored { Ok(()) } else { Err(AuditError::Store("down".into())) };
+            Box::pin(std::future::ready(result))
+        }
+
+        fn totals(&self) -> AuditTotals {
+            AuditTotals::default()
+        }
+    }
+
+    fn trail(port: Option<Arc<dyn Audit>>) -> AuditTrail {
+        AuditTrail { port, in_force: Arc::new(InForce::new(Arc::default())), clock: Time::start() }
+    }
+
+    fn row() -> AuditRow {
+        AuditRow::Admin(AuditAdmin {
+            at: 0,
+            action: "stop",
+            by: String::new(),
+            method: "plan",
+            issuer: String::new(),
+            via: "spec.stopped",
+            address: None,
+            target: String::new(),
+            outcome: "done",
+        })
+    }
+
+    #[test]
+    fn only_a_required_row_is_waited_for() {
+        let store = Arc::new(Store::default());
+        let trail = trail(Some(Arc::clone(&store) as _));
+        let queued = |mode| trail.queue(mode, row()).now_or_never().unwrap();
+        assert_eq!(queued(AuditMode::BestEffort), Ok(()));
+        assert!(matches!(queued(AuditMode::Required), Err(AuditError::Store(_))));
+        store.stores.store(true, Ordering::Relaxed);
+        assert_eq!(queued(AuditMode::Required), Ok(()));
+        assert_eq!(*store.rows.lock().unwrap(), ["recorded", "stored", "stored"]);
+    }
+
+    #[test]
+    fn without_a_store_a_required_row_is_an_error_and_other_modes_are_off() {
+        let trail = trail(None);
+        assert_eq!(trail.queue(AuditMode::Required, row()).now_or_never(), Some(Err(AuditError::NoStore)));
+        assert_eq!(trail.mode(), AuditMode::Off);
+    }
+}

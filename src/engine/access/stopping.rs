@@ -96,3 +96,51 @@ impl Gate {
         callers.into_iter().map(of_session).chain(others).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::reason::Reason;
+    use crate::engine::plan::in_force::InForce;
+    use crate::engine::plan::snapshot::Snapshot;
+    use crate::engine::tests::Time;
+    use crate::telemetry::metrics::Metrics;
+
+    fn gate() -> Gate {
+        let metrics = Arc::new(Metrics::new().unwrap());
+        Gate::new(&Arc::new(InForce::new(Arc::default())), &metrics, &(Time::start() as _))
+    }
+
+    fn plan(stopped: bool) -> Plan {
+        let mut plan = Plan::clone(Snapshot::empty().plan());
+        (plan.gateway.stopped, plan.gateway.stop_cancels, plan.gateway.refusing) = (stopped, true, None);
+        plan
+    }
+
+    #[test]
+    fn a_stop_refuses_calls_until_it_is_ended() {
+        let gate = gate();
+        let snapshot = Snapshot::empty();
+        gate.stop(false);
+        assert_eq!(gate.check(&snapshot).unwrap_err().reason, Reason::Stopped);
+        assert!(!gate.cut.load().is_cancelled(), "calls in flight go on");
+        gate.resume();
+        assert_ne!(gate.check(&snapshot).unwrap_err().reason, Reason::Stopped);
+    }
+
+    #[test]
+    fn calls_can_run_again_only_once_neither_the_plan_nor_the_admin_api_stops_them() {
+        let gate = gate();
+        gate.stop(true);
+        assert!(gate.cut.load().is_cancelled());
+        gate.let_calls_run(&plan(false));
+        assert!(gate.cut.load().is_cancelled(), "the admin API stops them");
+        gate.stopped.store(false, Ordering::Release);
+        gate.let_calls_run(&plan(true));
+        assert!(gate.cut.load().is_cancelled(), "the plan stops them");
+        gate.let_calls_run(&plan(false));
+        assert!(!gate.cut.load().is_cancelled());
+        gate.cut_calls(&Linked::empty(plan(true)));
+        assert!(gate.cut.load().is_cancelled());
+    }
+}

@@ -165,3 +165,20 @@ fn status(reason: Reason) -> ExecutionStatus {
         _ => ExecutionStatus::Failed,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_way_to_end_has_its_status() {
+        let failed = |reason| judged(Some(Fault::Failed(Failure::new(reason, "why")))).0;
+        assert_eq!(judged(None).0, ExecutionStatus::Success);
+        assert_eq!(judged(Some(Fault::Denied("no".into()))).0, ExecutionStatus::Denied);
+        assert_eq!(failed(Reason::Timeout), ExecutionStatus::Timeout);
+        assert_eq!(failed(Reason::PoolExhausted), ExecutionStatus::PoolExhausted);
+        for reason in [Reason::PluginError, Reason::InvalidOutput, Reason::NotLoaded] {
+            assert_eq!(failed(reason), ExecutionStatus::Failed, "{reason}");
+        }
+    }
+}

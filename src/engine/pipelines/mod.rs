@@ -47,3 +47,6 @@ pub struct Pipelines {
     /// The runs in progress, and those that ended last.
     pub(in crate::engine) runs: Arc<RunTable>,
 }
+
+#[cfg(test)]
+mod tests;

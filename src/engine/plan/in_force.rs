@@ -127,3 +127,51 @@ impl InForce {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn only_a_list_that_differs_wakes_those_who_follow_lists() {
+        let in_force = InForce::new(Arc::default());
+        in_force.relist();
+        let (lists, published) = (in_force.lists(), in_force.published.notified());
+        in_force.relist();
+        published.await;
+        assert!(!lists.has_changed().unwrap(), "the lists are as empty as before");
+    }
+
+    #[tokio::test]
+    async fn a_wait_ends_when_a_plan_comes_into_force_and_looks_again_by_itself() {
+        let (in_force, holds) = (Arc::new(InForce::new(Arc::default())), AtomicBool::new(true));
+        let waits = in_force.wait_while(|| holds.load(Ordering::Relaxed));
+        let ends = async {
+            tokio::task::yield_now().await;
+            holds.store(false, Ordering::Relaxed);
+            in_force.plans.send_replace(());
+        };
+        tokio::join!(waits, ends);
+        holds.store(true, Ordering::Relaxed);
+        let late = async {
+            tokio::time::sleep(LOOK_AGAIN / 2).await;
+            holds.store(false, Ordering::Relaxed);
+        };
+        // Nothing wakes it when chains have become late.
+        tokio::join!(in_force.wait_while(|| holds.load(Ordering::Relaxed)), late);
+    }
+
+    #[tokio::test]
+    async fn names_of_other_processes_are_added_once() {
+        let in_force = InForce::new(Arc::default());
+        let mut names = SeenNames::default();
+        names.add(&ObjectKey::new("default", "up"), ["read"].into_iter());
+        let mut seen = in_force.seen_names();
+        in_force.merge_seen_names(&names);
+        assert!(seen.has_changed().unwrap() && seen.borrow_and_update().of(&ObjectKey::new("default", "up")).is_some());
+        in_force.merge_seen_names(&names);
+        assert!(!seen.has_changed().unwrap());
+    }
+}

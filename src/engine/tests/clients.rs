@@ -4,25 +4,25 @@ use super::*;
 use crate::domain::budget::Reservation;
 
 /// A client, with what each of its requests needs.
-pub(super) struct Client {
+pub(in crate::engine) struct Client {
     caller: Caller,
     heard: Heard,
-    pub(super) reservation: Reservation,
+    pub(in crate::engine) reservation: Reservation,
 }
 
 impl Client {
-    pub(super) fn new(engine: &Gateway, caller: Caller) -> Self {
+    pub(in crate::engine) fn new(engine: &Gateway, caller: Caller) -> Self {
         Self { caller, heard: Heard::default(), reservation: engine.budget().reservation(Category::Answer) }
     }
 
     /// Returns a request for an item at the endpoint of all upstreams, with nothing that it could do without.
-    pub(super) fn request<'a>(&'a self, kind: ItemKind, name: &'a str) -> CallRequest<'a> {
+    pub(in crate::engine) fn request<'a>(&'a self, kind: ItemKind, name: &'a str) -> CallRequest<'a> {
         request(&self.caller, &self.heard, &self.reservation, kind, name)
     }
 }
 
 /// Like [`Client::request`], for a client of other parts.
-pub(super) fn request<'a>(
+pub(in crate::engine) fn request<'a>(
     caller: &'a Caller,
     client: &'a dyn ToClient,
     reservation: &'a Reservation,
@@ -50,7 +50,7 @@ pub(super) fn request<'a>(
 }
 
 /// Returns the result or the error of a reply.
-pub(super) fn said(reply: Reply) -> Value {
+pub(in crate::engine) fn said(reply: Reply) -> Value {
     match reply {
         Reply::Result(said) | Reply::UpstreamError(said) => serde_json::from_str(said.get()).unwrap(),
         Reply::Error(error) => json!(error),

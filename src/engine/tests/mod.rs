@@ -50,9 +50,9 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 
-use self::clients::{Client, request, said};
-use self::scripts::Scripts;
-use self::server::Server;
+pub(super) use self::clients::{Client, request, said};
+pub(super) use self::scripts::Scripts;
+pub(super) use self::server::Server;
 use super::{CallRequest, Caller, Endpoint, Engine, ListPage, Ports, Reply, TaskUse};
 use crate::config::compile::compile;
 use crate::config::compile::tests::{add_plugin, chain, folder, know, raw};
@@ -78,8 +78,8 @@ use crate::domain::version::Era;
 use crate::telemetry::metrics::Metrics;
 
 #[derive(Default)]
-struct Log {
-    executions: Mutex<Vec<PluginExecution>>,
+pub(super) struct Log {
+    pub(super) executions: Mutex<Vec<PluginExecution>>,
     calls: Mutex<Vec<CallRecord>>,
 }
 
@@ -94,13 +94,17 @@ impl Records for Log {
 }
 
 /// The time since it was made, and what a test adds to it.
-struct Time {
+pub(super) struct Time {
     began: Instant,
     ahead: Mutex<Duration>,
 }
 
 impl Time {
-    fn pass(&self, time: Duration) {
+    pub(super) fn start() -> Arc<Self> {
+        Arc::new(Self { began: Instant::now(), ahead: Mutex::default() })
+    }
+
+    pub(super) fn pass(&self, time: Duration) {
         *self.ahead.lock().unwrap() += time;
     }
 }
@@ -129,12 +133,12 @@ impl Secrets for NoSecrets {
 
 /// An engine and the fakes behind its ports.
 #[derive(Clone)]
-struct Gateway {
+pub(super) struct Gateway {
     engine: Arc<Engine>,
-    plugins: Arc<Scripts>,
-    server: Arc<Server>,
-    records: Arc<Log>,
-    clock: Arc<Time>,
+    pub(super) plugins: Arc<Scripts>,
+    pub(super) server: Arc<Server>,
+    pub(super) records: Arc<Log>,
+    pub(super) clock: Arc<Time>,
 }
 
 impl Deref for Gateway {
@@ -147,7 +151,7 @@ impl Deref for Gateway {
 
 /// The progress notifications that the client received.
 #[derive(Default)]
-struct Heard(Mutex<Vec<String>>);
+pub(super) struct Heard(Mutex<Vec<String>>);
 
 impl ToClient for Heard {
     fn progress(&self, params: Box<RawValue>) {
@@ -156,7 +160,7 @@ impl ToClient for Heard {
 }
 
 /// Returns inputs without chains and plugins.
-fn bare() -> Inputs {
+pub(super) fn bare() -> Inputs {
     let mut inputs = folder();
     inputs.chains.clear();
     inputs.plugins.clear();
@@ -180,11 +184,11 @@ fn scripts<'a>(inputs: &'a mut Inputs, name: &str, phase: Phase, entries: &[(Rol
     inputs.chains.last_mut().unwrap()
 }
 
-async fn start(inputs: &Inputs) -> Gateway {
+pub(super) async fn start(inputs: &Inputs) -> Gateway {
     start_with(inputs, Server::default()).await
 }
 
-fn engine(server: Server) -> Gateway {
+pub(super) fn engine(server: Server) -> Gateway {
     engine_within(server, Arc::default())
 }
 
@@ -196,7 +200,7 @@ fn engine_within(server: Server, budget: Arc<ByteBudget>) -> Gateway {
 /// The same with this audit trail.
 fn engine_with(server: Server, budget: Arc<ByteBudget>, audit: Option<Arc<dyn Audit>>) -> Gateway {
     let (plugins, server, records) = (Arc::new(Scripts::default()), Arc::new(server), Arc::new(Log::default()));
-    let clock = Arc::new(Time { began: Instant::now(), ahead: Mutex::default() });
+    let clock = Time::start();
     let ports = Ports {
         plugins: Arc::clone(&plugins) as _,
         upstreams: Arc::clone(&server) as _,
@@ -210,14 +214,14 @@ fn engine_with(server: Server, budget: Arc<ByteBudget>, audit: Option<Arc<dyn Au
     Gateway { engine: Engine::new(ports, Metrics::new().unwrap(), budget), plugins, server, records, clock }
 }
 
-async fn start_with(inputs: &Inputs, server: Server) -> Gateway {
+pub(super) async fn start_with(inputs: &Inputs, server: Server) -> Gateway {
     let engine = engine(server);
     apply(&engine, inputs).await;
     let _ = engine.list(Endpoint::All, ItemKind::Tool, None, None).await;
     engine
 }
 
-async fn apply(engine: &Gateway, inputs: &Inputs) {
+pub(super) async fn apply(engine: &Gateway, inputs: &Inputs) {
     let previous = engine.in_force.snapshot();
     let (plan, problems) = compile(inputs, Some(previous.plan()));
     engine.applier.apply(plan, problems, &NoSecrets).await;
@@ -236,7 +240,7 @@ impl Engine {
     }
 }
 
-fn caller(era: Era) -> Caller {
+pub(super) fn caller(era: Era) -> Caller {
     Caller {
         capabilities: ClientCapabilities::default(),
         era,
@@ -286,7 +290,7 @@ fn last_call(engine: &Gateway) -> CallRecord {
 }
 
 /// Waits until `is` returns true. Panics after five seconds.
-async fn until(is: impl Fn() -> bool) {
+pub(super) async fn until(is: impl Fn() -> bool) {
     let wait = async {
         while !is() {
             tokio::time::sleep(Duration::from_millis(2)).await;

@@ -5,32 +5,32 @@ use async_trait::async_trait;
 
 /// Runs plugins whose code is a script, such as `put old`.
 #[derive(Default)]
-pub(super) struct Scripts {
+pub(in crate::engine) struct Scripts {
     /// The executions so far, as `name <- content`.
-    pub(super) ran: Mutex<Vec<String>>,
+    pub(in crate::engine) ran: Mutex<Vec<String>>,
     /// The methods of the requests that were run.
-    pub(super) methods: Mutex<Vec<String>>,
+    pub(in crate::engine) methods: Mutex<Vec<String>>,
     /// Lets one `wait` continue.
-    pub(super) go: Notify,
+    pub(in crate::engine) go: Notify,
     /// Whether no worker can be started.
-    pub(super) down: AtomicBool,
-    pub(super) workers: Mutex<Vec<WorkerInfo>>,
-    pub(super) sandbox: Mutex<SandboxState>,
-    pub(super) loads: watch::Sender<Loads>,
+    pub(in crate::engine) down: AtomicBool,
+    pub(in crate::engine) workers: Mutex<Vec<WorkerInfo>>,
+    pub(in crate::engine) sandbox: Mutex<SandboxState>,
+    pub(in crate::engine) loads: watch::Sender<Loads>,
     /// The scripts that were prepared and not retired, by the identity of their plugin.
-    pub(super) kept: Mutex<BTreeMap<String, String>>,
+    pub(in crate::engine) kept: Mutex<BTreeMap<String, String>>,
 }
 
 /// The load states of scripts. A prepared script that is not in `of` counts as loaded.
 #[derive(Default)]
-pub(super) struct Loads {
+pub(in crate::engine) struct Loads {
     of: BTreeMap<String, Loading>,
     ended: u64,
 }
 
 impl Scripts {
     /// Sets the load state of a script.
-    pub(super) fn is(&self, script: &str, loading: Loading) {
+    pub(in crate::engine) fn is(&self, script: &str, loading: Loading) {
         self.loads.send_modify(|loads| {
             loads.of.insert(script.to_owned(), loading);
             loads.ended += 1;
@@ -38,7 +38,7 @@ impl Scripts {
     }
 
     /// Makes a script fail to load because of its own code.
-    pub(super) fn cannot_load(&self, script: &str) {
+    pub(in crate::engine) fn cannot_load(&self, script: &str) {
         let failure = Failure::new(Reason::NotLoaded, "cannot be started: Error: no");
         self.is(script, Loading::Failed { failure, own: true });
     }
@@ -66,6 +66,11 @@ impl Scripts {
                 let arguments = raw(r#"{"n":1}"#);
                 let (Answer::Result(answer) | Answer::Error(answer)) = host.call_tool(word, Some(&arguments)).await;
                 output(&format!(r#"{{"said":{answer}}}"#), true, None)
+            }
+            // A step of a pipeline that puts what a tool says into its output.
+            "step" => {
+                let (Answer::Result(answer) | Answer::Error(answer)) = host.call_tool(word, None).await;
+                output(&format!(r#"{{"output":{{"said":{answer}}}}}"#), true, None)
             }
             "flood" => {
                 let calls: Vec<_> = (0..10).map(|_| host.call_tool("up__other", None)).collect();

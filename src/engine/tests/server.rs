@@ -24,54 +24,54 @@ use crate::domain::upstream::{
 use crate::domain::version::Era;
 
 /// One server that acts as every upstream.
-pub(super) struct Server {
-    pub(super) tools: Mutex<String>,
+pub(in crate::engine) struct Server {
+    pub(in crate::engine) tools: Mutex<String>,
     /// The items of some upstreams, by name. All others have `tools`.
-    pub(super) own: Mutex<HashMap<String, String>>,
+    pub(in crate::engine) own: Mutex<HashMap<String, String>>,
     /// What some upstreams say about the caching of their lists, by name; of one list, by name and kind.
-    pub(super) caching: Mutex<HashMap<String, Caching>>,
+    pub(in crate::engine) caching: Mutex<HashMap<String, Caching>>,
     /// The era of every upstream.
-    pub(super) era: Mutex<Era>,
+    pub(in crate::engine) era: Mutex<Era>,
     /// Kinds whose lists cannot be read, with the error; `None` if they take forever.
-    pub(super) unlisted: Mutex<HashMap<ItemKind, Option<UpstreamError>>>,
+    pub(in crate::engine) unlisted: Mutex<HashMap<ItemKind, Option<UpstreamError>>>,
     /// The kinds of the lists that were asked for.
-    pub(super) listed: Mutex<Vec<ItemKind>>,
-    pub(super) answers: Mutex<Result<Answer, UpstreamError>>,
+    pub(in crate::engine) listed: Mutex<Vec<ItemKind>>,
+    pub(in crate::engine) answers: Mutex<Result<Answer, UpstreamError>>,
     /// The failures of the next calls, before `answers` counts.
-    pub(super) failures: Mutex<VecDeque<UpstreamError>>,
+    pub(in crate::engine) failures: Mutex<VecDeque<UpstreamError>>,
     /// What each call reports as its progress.
-    pub(super) reports: Mutex<String>,
+    pub(in crate::engine) reports: Mutex<String>,
     /// What the client answers to earlier results, as `responses state`, for each call that has such.
-    pub(super) rounds: Mutex<Vec<String>>,
+    pub(in crate::engine) rounds: Mutex<Vec<String>>,
     /// What is asked during each call.
-    pub(super) asks: Mutex<Option<Question>>,
+    pub(in crate::engine) asks: Mutex<Option<Question>>,
     /// What it was answered.
-    pub(super) told_answer: Mutex<Option<Answer>>,
+    pub(in crate::engine) told_answer: Mutex<Option<Answer>>,
     /// The error with which subscriptions are refused; `None` if the server has none.
-    pub(super) refuses: Mutex<Option<String>>,
+    pub(in crate::engine) refuses: Mutex<Option<String>>,
     /// Whether it reports changes of resources, if it has no such error. Like calls, subscriptions can be held.
-    pub(super) subscribes: AtomicBool,
+    pub(in crate::engine) subscribes: AtomicBool,
     /// The subscriptions that it was told to end.
-    pub(super) unsubscribed: Mutex<Vec<String>>,
+    pub(in crate::engine) unsubscribed: Mutex<Vec<String>>,
     /// The clients of these calls.
-    pub(super) clients: Mutex<Vec<ClientKey>>,
+    pub(in crate::engine) clients: Mutex<Vec<ClientKey>>,
     /// The calls that were sent, as `upstream/tool arguments`.
-    pub(super) sent: Mutex<Vec<String>>,
+    pub(in crate::engine) sent: Mutex<Vec<String>>,
     /// Whether calls wait for `go`.
-    pub(super) holds: Mutex<bool>,
-    pub(super) go: Notify,
+    pub(in crate::engine) holds: Mutex<bool>,
+    pub(in crate::engine) go: Notify,
     /// Whether probes wait for `started`.
-    pub(super) starting: AtomicBool,
-    pub(super) started: Notify,
+    pub(in crate::engine) starting: AtomicBool,
+    pub(in crate::engine) started: Notify,
     /// Queued results for the next probes, in order. When the queue is empty, probes succeed.
-    pub(super) probes: Mutex<VecDeque<Result<Probed, UpstreamError>>>,
-    pub(super) probed: Mutex<Vec<Instant>>,
-    pub(super) event: Mutex<Option<UpstreamEvent>>,
-    pub(super) told: Notify,
+    pub(in crate::engine) probes: Mutex<VecDeque<Result<Probed, UpstreamError>>>,
+    pub(in crate::engine) probed: Mutex<Vec<Instant>>,
+    pub(in crate::engine) event: Mutex<Option<UpstreamEvent>>,
+    pub(in crate::engine) told: Notify,
     /// The upstreams that can be called.
-    pub(super) open: Mutex<Vec<Target>>,
+    pub(in crate::engine) open: Mutex<Vec<Target>>,
     /// The sessions whose connections were closed.
-    pub(super) forgotten: Mutex<Vec<String>>,
+    pub(in crate::engine) forgotten: Mutex<Vec<String>>,
 }
 
 impl Default for Server {
@@ -113,7 +113,7 @@ impl Default for Server {
 
 impl Server {
     /// Returns a server with these items.
-    pub(super) fn with(items: impl Into<String>) -> Self {
+    pub(in crate::engine) fn with(items: impl Into<String>) -> Self {
         Self { tools: Mutex::new(items.into()), ..Self::default() }
     }
 }

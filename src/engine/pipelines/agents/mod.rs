@@ -1,6 +1,6 @@
 //! The agents that need no plugin (document 002, `AgentType`): each asks a model, and gives what a plugin of type phase gives.
 
-mod prompts;
+pub(super) mod prompts;
 mod research;
 mod synthesis;
 mod tools;

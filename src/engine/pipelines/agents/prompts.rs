@@ -91,7 +91,7 @@ fn strings() -> Value {
 }
 
 /// Returns what all agents are given of the state: the question, the plan, the observations and the sources.
-pub(super) fn sections(state: &Value) -> String {
+pub(in crate::engine::pipelines) fn sections(state: &Value) -> String {
     let mut text = format!("# Question\n{}", state["query"].as_str().unwrap_or_default());
     let mut add = |title: &str, section: String| {
         if !section.is_empty() {
@@ -106,7 +106,7 @@ pub(super) fn sections(state: &Value) -> String {
 }
 
 /// Returns the observations, one a line. The oldest are cut.
-pub(super) fn observations(state: &Value) -> String {
+pub(in crate::engine::pipelines) fn observations(state: &Value) -> String {
     let observations = state["observations"].as_array().map(Vec::as_slice).unwrap_or_default();
     let texts: Vec<_> = observations.iter().map(Value::to_string).collect();
     let mut size = 0;
@@ -121,7 +121,7 @@ pub(super) fn observations(state: &Value) -> String {
 }
 
 /// Returns the sources with their numbers, one a line.
-pub(super) fn sources(state: &Value) -> String {
+pub(in crate::engine::pipelines) fn sources(state: &Value) -> String {
     let source = |source: &Value| {
         let text = |name: &str| source[name].as_str().unwrap_or_default().to_owned();
         format!("[{}] {} {}", text("id"), text("title"), text("url"))
