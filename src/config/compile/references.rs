@@ -114,7 +114,8 @@ impl World<'_> {
     /// configuration of the plugin.
     fn unavailable(&self, pipeline: &ObjectKey, step: &PhasePluginPlan, is_configured: bool) -> Option<Refusal> {
         let plugin = &step.key;
-        let had_it = || self.had(pipeline, plugin, is_configured);
+        // A plugin that the gateway does not take needs no consent. Else the next plan would give another reason.
+        let had_it = || self.untaken(plugin).is_some() || self.had(pipeline, plugin, is_configured);
         if let Err(refusal) = self.consent(pipeline, plugin, is_configured, had_it) {
             return Some(refusal);
         }

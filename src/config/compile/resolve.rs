@@ -51,7 +51,10 @@ pub(super) fn resolve(chains: &Chains<'_>, chain: &mut ChainPlan, problems: &mut
             }
             Err(refusal) => {
                 withhold(entry, refusal);
-                chains.world.plugins.inputs.get(&entry.plugin).map_or(0, |input| input.order)
+                // An invalid plugin keeps the order that it had, also where it cannot run.
+                let plugins = chains.world.plugins;
+                let kept = || plugins.accepted.get(&entry.plugin).map(|kept| kept.order);
+                plugins.inputs.get(&entry.plugin).map(|input| input.order).or_else(kept).unwrap_or_default()
             }
         };
         entry.failure_policy = policy(entry);

@@ -86,11 +86,13 @@ impl Sections<'_> {
         // An upstream that is not valid any more consents to what it consented to before; that of its own namespace is not needed.
         let mut before = self.world.previous.iter().flat_map(|before| &before.sections);
         let mut had_it = || before.any(|it| it.key == plan.key && it.upstream == *upstream && it.refusing.is_none());
-        if is_known && !input.map_or_else(|| upstream.namespace == *own || had_it(), permits) {
+        let is_served = self.upstreams.iter().any(|served| served.key == *upstream);
+        // One that is not served needs no consent either. Else the next plan would give another reason.
+        if is_known && !input.map_or_else(|| upstream.namespace == *own || !is_served || had_it(), permits) {
             let why = format!("{upstream} is not shared with {own}: name {own} in spec.shareWith of the upstream");
             return Some((Reason::RefNotPermitted, why));
         }
-        if self.upstreams.iter().any(|served| served.key == *upstream) {
+        if is_served {
             return None;
         }
         let why = match is_known {
