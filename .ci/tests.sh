@@ -59,6 +59,7 @@ slow_tests() {
 
 if [[ ${1:-} == long ]]; then
     trap 'slow_tests; rm -rf "$logs"' EXIT
+    step unit cargo test --locked --lib -- --ignored
     step it cargo test --locked --test it -- --ignored --test-threads 1
     step cluster cargo test --locked --test cluster -- --ignored --test-threads 1
     exit

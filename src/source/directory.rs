@@ -160,7 +160,7 @@ impl<I: Inspect> Directory<I> {
         let folders = self.folders(&inputs, plugin_dir, &secrets);
         inputs.facts = self.facts.of(&wanted_code(&inputs)).await;
         let (mut plan, mut found) = compile(&inputs, previous);
-        found.extend(untaken(&inputs, &loaded.gateways, &plan, &found));
+        found.extend(untaken(&inputs, &loaded.gateways, &found));
         if let Some(node) = &self.settings.node {
             plan.gateway.runtime.node_executable.clone_from(node);
         }

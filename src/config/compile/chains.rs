@@ -1,111 +1,38 @@
 //! Compiles chains: which ones the gateway takes, in which form they are in force, and in which order they run.
 
-use super::plugins::{self};
-use super::resolve::{self, ResolvedPlugin};
-use super::world::World;
-use super::{Faults, FieldFault, bounds, id, takes, values};
+use super::life_cycle::{Planned, PlannedKind, compile, is_taken, wants};
+use super::plugins;
+use super::resolve;
+use super::takes::Consent;
+use super::world::Chains;
+use super::{Faults, FieldFault, bounds, id, values};
 use crate::config::expr::Expression;
-use crate::config::input::{ChainInput, EntryInput, InvalidObject};
+use crate::config::input::{ChainInput, EntryInput, Inputs, InvalidObject, Labels};
 use crate::config::variables::OF_ENTRIES;
 use crate::domain::digest::revision;
 use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::method::Method;
-use crate::domain::plan::{ChainPlan, EntryPlan, Refusal, Takes, UpstreamScope};
+use crate::domain::plan::{ChainPlan, EntryPlan, GatewayTakes, Plan, Refusal, Takes, UpstreamScope};
 use crate::domain::plugin::{FailurePolicy, Phase, Role};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
-/// Returns the chains that the gateway takes, in the order in which they run.
-pub(super) fn compile(world: &World<'_>, problems: &mut Vec<Problem>) -> Vec<ChainPlan> {
-    let mut chains = Vec::new();
-    for chain in &world.inputs.chains {
-        if world.takes(chain, problems) {
-            chains.push(world.compile_one(chain, problems));
-        }
-    }
-    for invalid in world.inputs.invalid.iter().filter(|o| o.id.kind == Kind::PluginChain) {
-        let form = world.accepted(&invalid.id.key).filter(|_| world.keeps_invalid(invalid)).cloned();
-        chains.extend(form.or_else(|| world.refusing_form(invalid)));
-    }
-    for chain in &mut chains {
-        // A kept form can have an outdated `owner`, because the gateway's list of required chains can change.
-        chain.owner = world.is_owner(&chain.key);
-        chain.upstreams.namespace = (!chain.owner).then(|| chain.key.namespace.clone());
-        resolve::resolve(world, chain, problems);
-        chain.revision = String::new();
-        let digests: Vec<_> =
-            chain.entries.iter().map(|e| world.plugins.accepted.get(&e.plugin).map(|p| &p.digest)).collect();
-        chain.revision = revision(&(&*chain, digests));
-    }
-    // Chains of tenants run first and those of the gateway's owner last, so that the owner decides last.
-    chains.sort_by(|a, b| (a.owner, a.order, &a.key).cmp(&(b.owner, b.order, &b.key)));
-    chains
-}
+impl PlannedKind for Chains<'_> {
+    type Input = ChainInput;
+    type Plan = ChainPlan;
+    const KIND: Kind = Kind::PluginChain;
+    const FIELD: &'static str = "chains";
+    const WANTED: fn(&GatewayTakes) -> &Takes = |takes| &takes.chains;
+    const WRITTEN: fn(&Inputs) -> &[ChainInput] = |inputs| &inputs.chains;
+    const PLANNED: fn(&Plan) -> Vec<Planned<'_, ChainPlan>> =
+        |plan| plan.chains.iter().map(|it| (&it.key, None, it)).collect();
+    const REFUSED: &'static str = "No accepted form of it is known, so it refuses each call that it selects";
 
-impl World<'_> {
-    /// Whether the gateway keeps the accepted form of a chain that is invalid. Labels say nothing: a mistake can be in them.
-    fn keeps_invalid(&self, chain: &InvalidObject) -> bool {
-        let (own, key) = (&self.gateway.key.namespace, &chain.id.key);
-        let keeps = |wanted: &Takes| takes::includes(&wanted.namespaces, own, &key.namespace, self.inputs);
-        self.gateway.required.contains(key) || self.takes.is_none_or(keeps)
+    fn about(input: &ChainInput) -> (&ObjectKey, &Labels, Consent<'_>) {
+        (&input.key, &input.labels, Consent::Gateways(&input.gateways))
     }
 
-    /// Whether the gateway takes a chain that is invalid and was never accepted, as far as that can be read.
-    fn takes_invalid(&self, chain: &InvalidObject) -> bool {
-        let own = &self.gateway.key.namespace;
-        let takes = |wanted: &Takes| takes::takes_invalid(wanted, own, chain, self.inputs);
-        self.gateway.required.contains(&chain.id.key) || self.takes.is_none_or(takes)
-    }
-
-    /// Whether the gateway takes the chain, and the chain is for this gateway. A chain of another namespace must name
-    /// the gateway. If only one side agrees, adds a warning to `problems`.
-    fn takes(&self, chain: &ChainInput, problems: &mut Vec<Problem>) -> bool {
-        let Some(wanted) = self.takes else { return true };
-        let (gateway, own) = (&self.gateway.key, &self.gateway.key.namespace);
-        let required = self.gateway.required.contains(&chain.key);
-        let taken = required || takes::takes(wanted, own, &chain.key.namespace, &chain.labels, self.inputs);
-        let object = id(Kind::PluginChain, &chain.key);
-        takes::by_both((gateway, taken, "spec.chains"), object, &chain.gateways, problems)
-    }
-
-    fn is_owner(&self, key: &ObjectKey) -> bool {
-        key.namespace == self.gateway.key.namespace || self.gateway.required.contains(key)
-    }
-
-    fn compile_one(&self, chain: &ChainInput, problems: &mut Vec<Problem>) -> ChainPlan {
-        let (reason, field, mut message) = match self.accept(chain, problems) {
-            Ok(plan) => return plan,
-            Err(fault) => fault,
-        };
-        let form = match self.accepted(&chain.key) {
-            Some(accepted) => {
-                // Another version may have accepted conditions that this one does not; linking refuses them.
-                let mut conditions = accepted.entries.iter().filter_map(|entry| entry.when.as_deref());
-                message.push_str(match conditions.all(|when| Expression::compile(when, OF_ENTRIES).is_ok()) {
-                    true => ". The last accepted form runs on",
-                    false => {
-                        ". The last accepted form has a condition that this version does not accept, so it refuses each \
-                         call that it selects"
-                    }
-                });
-                accepted.clone()
-            }
-            None => {
-                message.push_str(". No accepted form of it is known, so it refuses each call that it selects");
-                // The form in force has no entries. Those as written can have faults too.
-                let mut found = Vec::new();
-                resolve::resolve(self, &mut self.form(chain), &mut found);
-                found.retain(|problem| problem.is_error() && problem.reason != Reason::PluginNotAccepted);
-                problems.extend(found);
-                self.refusing(chain, Refusal { reason, message: message.clone() })
-            }
-        };
-        problems.push(Problem::error(reason, id(Kind::PluginChain, &chain.key), field, message));
-        form
-    }
-
-    /// Returns the chain as written, or what is wrong with it.
-    fn accept(&self, chain: &ChainInput, problems: &mut Vec<Problem>) -> Result<ChainPlan, FieldFault> {
+    fn accept(&self, chain: &ChainInput, problems: &mut Vec<Problem>) -> Result<ChainPlan, Vec<FieldFault>> {
         let names = chain.upstreams.as_ref().map_or(&[][..], |u| &u.names);
         let globs = [
             ("spec.upstreams.names", names),
@@ -120,9 +47,92 @@ impl World<'_> {
             }
             faults.take(self.accept_entry(chain, entry, index));
         }
-        let form = self.form(chain);
-        faults.take(bounds::check(self.inputs, &object, &form));
-        faults.finish(Ok(form), &object, problems)
+        let mut form = self.form(chain);
+        faults.take(bounds::check(self.world.inputs, &object, &form));
+        let mut found = Vec::new();
+        if !faults.0.is_empty() && self.accepted(&chain.key).is_none() {
+            // The form in force will have no entries. Those as written can have faults too.
+            resolve::resolve(self, &mut form, &mut found);
+            found.retain(|problem| problem.is_error() && problem.reason != Reason::PluginNotAccepted);
+        }
+        let accepted = faults.finish(Ok(form), &object, problems);
+        problems.extend(found);
+        accepted.map_err(|fault| vec![fault])
+    }
+
+    fn accepted(before: &ChainPlan) -> Option<ChainPlan> {
+        before.refusing.is_none().then(|| before.clone())
+    }
+
+    fn refusing(&self, chain: &ChainInput, _: Option<&ChainPlan>, fault: &FieldFault) -> ChainPlan {
+        self.refusing_form(chain, Refusal { reason: fault.0, message: format!("{}. {}", fault.2, Self::REFUSED) })
+    }
+
+    /// A chain that cannot be read at all selects everything within its reach.
+    fn refusing_invalid(&self, invalid: &InvalidObject, _: Option<&ChainPlan>) -> Option<ChainPlan> {
+        let key = &invalid.id.key;
+        let message = format!("PluginChain {key} is not valid, and no accepted form of it is known");
+        let refusal = Refusal { reason: Reason::InvalidObject, message };
+        let is_taken = match &invalid.chain {
+            Some(chain) => is_taken::<Self>(&self.world, chain, &mut Vec::new()),
+            None => wants::<Self>(&self.world, key, invalid.labels.as_ref()),
+        };
+        let everything = || ChainInput {
+            key: key.clone(),
+            labels: Default::default(),
+            phase: Phase::Request,
+            order: 100,
+            gateways: Vec::new(),
+            upstreams: None,
+            include: Vec::new(),
+            exclude: Vec::new(),
+            methods: Method::CHAINED.to_vec(),
+            default_methods: false,
+            notifications_pass: false,
+            entries: Vec::new(),
+        };
+        is_taken.then(|| self.refusing_form(&invalid.chain.clone().unwrap_or_else(everything), refusal))
+    }
+
+    fn effect(form: &ChainPlan, runs_on: bool) -> &'static str {
+        // Another version may have accepted conditions that this one does not; linking refuses them.
+        let mut conditions = form.entries.iter().filter_map(|entry| entry.when.as_deref());
+        match runs_on {
+            true if conditions.all(|when| Expression::compile(when, OF_ENTRIES).is_ok()) => {
+                "The last accepted form runs on"
+            }
+            true => {
+                "The last accepted form has a condition that this version does not accept, so it refuses each call that it \
+                 selects"
+            }
+            false => Self::REFUSED,
+        }
+    }
+}
+
+impl Chains<'_> {
+    /// Returns the chains that the gateway takes, in the order in which they run.
+    pub(super) fn compile(&self, problems: &mut Vec<Problem>) -> Vec<ChainPlan> {
+        let candidates = compile(self, &self.world, problems);
+        let mut chains: Vec<_> = candidates.into_iter().map(|candidate| candidate.form).collect();
+        for chain in &mut chains {
+            // A kept form can have an outdated `owner`, because the gateway's list of required chains can change.
+            chain.owner = self.is_owner(&chain.key);
+            chain.upstreams.namespace = (!chain.owner).then(|| chain.key.namespace.clone());
+            resolve::resolve(self, chain, problems);
+            chain.revision = String::new();
+            let accepted = &self.world.plugins.accepted;
+            let digests: Vec<_> = chain.entries.iter().map(|e| accepted.get(&e.plugin).map(|p| &p.digest)).collect();
+            chain.revision = revision(&(&*chain, digests));
+        }
+        // Chains of tenants run first and those of the gateway's owner last, so that the owner decides last.
+        chains.sort_by(|a, b| (a.owner, a.order, &a.key).cmp(&(b.owner, b.order, &b.key)));
+        chains
+    }
+
+    fn is_owner(&self, key: &ObjectKey) -> bool {
+        let gateway = self.world.gateway;
+        key.namespace == gateway.key.namespace || gateway.required.contains(key)
     }
 
     /// Checks the plugin of an entry, and what the entry sets of it.
@@ -134,10 +144,10 @@ impl World<'_> {
             .accepted(&chain.key)
             .is_some_and(|form| form.phase != chain.phase || !form.entries.iter().any(|e| asks_the_same(e, entry)));
         let found = resolve::find(self, &chain.key, &entry.plugin, entry.config.is_some(), chain.phase);
-        if let (ResolvedPlugin::Missing(refusal), true) = (&found, is_new) {
+        if let (Err(refusal), true) = (&found, is_new) {
             return Err((refusal.reason, field, refusal.message.clone()));
         }
-        let Some(plugin) = self.plugins.inputs.get(&entry.plugin) else { return Ok(()) };
+        let Some(plugin) = self.world.plugins.inputs.get(&entry.plugin) else { return Ok(()) };
         if plugin.role == Role::Observe && entry.failure_policy == Some(FailurePolicy::Fail) {
             let message = format!("{} is an Observe plugin, off the call's path: it cannot fail the call", plugin.key);
             return Err((Reason::InvalidConfig, format!("{field}.failurePolicy"), message));
@@ -174,7 +184,7 @@ impl World<'_> {
 
     /// Returns a form of a chain that was never accepted. It refuses every call that the chain selects. A list of globs
     /// with an error counts as absent, so the form selects more rather than less.
-    fn refusing(&self, chain: &ChainInput, refusal: Refusal) -> ChainPlan {
+    fn refusing_form(&self, chain: &ChainInput, refusal: Refusal) -> ChainPlan {
         let mut form = ChainPlan { entries: Vec::new(), refusing: Some(refusal), ..self.form(chain) };
         for globs in [&mut form.include, &mut form.exclude] {
             if values::bad_globs("", globs).next().is_some() {
@@ -183,30 +193,6 @@ impl World<'_> {
         }
         form.upstreams.all |= values::bad_globs("", &form.upstreams.names).next().is_some();
         form
-    }
-
-    /// Like [`Self::refusing`], for a chain that violates its schema or a rule. A chain that cannot be read at all
-    /// selects everything within its reach. Returns `None` if the gateway does not take the chain.
-    fn refusing_form(&self, invalid: &InvalidObject) -> Option<ChainPlan> {
-        let (key, chain) = (&invalid.id.key, invalid.chain.as_ref());
-        let message = format!("PluginChain {key} is not valid, and no accepted form of it is known");
-        let refusal = Refusal { reason: Reason::InvalidObject, message };
-        let everything = ChainInput {
-            key: key.clone(),
-            labels: Default::default(),
-            phase: Phase::Request,
-            order: 100,
-            gateways: Vec::new(),
-            upstreams: None,
-            include: Vec::new(),
-            exclude: Vec::new(),
-            methods: Method::CHAINED.to_vec(),
-            default_methods: false,
-            notifications_pass: false,
-            entries: Vec::new(),
-        };
-        let taken = chain.map_or_else(|| self.takes_invalid(invalid), |chain| self.takes(chain, &mut Vec::new()));
-        taken.then(|| self.refusing(chain.unwrap_or(&everything), refusal))
     }
 }
 

@@ -53,9 +53,3 @@ pub(super) fn invalid<'a>(inputs: &'a Inputs, kind: Kind, key: &ObjectKey) -> Op
 pub(super) fn is_invalid(inputs: &Inputs, kind: Kind, key: &ObjectKey) -> bool {
     invalid(inputs, kind, key).is_some()
 }
-
-/// For an invalid object, returns whether it asks to be switched off (`true`) or on (`false`). Returns `None` if it
-/// asks for neither.
-pub(super) fn switched_off(inputs: &Inputs, kind: Kind, key: &ObjectKey) -> Option<bool> {
-    invalid(inputs, kind, key)?.off
-}

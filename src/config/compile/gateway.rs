@@ -42,8 +42,7 @@ pub(super) fn compile(inputs: &Inputs, previous: Option<&Plan>) -> GatewayPlan {
 /// `None`, which means that it takes all objects.
 pub(super) fn takes(inputs: &Inputs, previous: Option<&Plan>) -> Option<GatewayTakes> {
     if let Some(gateway) = &inputs.gateway {
-        let GatewayInput { upstreams, chains, pipelines, sections, plugins, .. } = gateway.clone();
-        return Some(GatewayTakes { upstreams, chains, pipelines, sections, plugins });
+        return Some(written_takes(gateway));
     }
     let invalid = inputs.invalid.iter().find(|o| o.id.kind == Kind::MCPGateway)?;
     let nothing = || {
@@ -52,6 +51,12 @@ pub(super) fn takes(inputs: &Inputs, previous: Option<&Plan>) -> Option<GatewayT
         GatewayTakes { upstreams, chains, pipelines, sections, plugins }
     };
     Some(accepted(previous, &invalid.id.key).and_then(|plan| plan.takes.clone()).unwrap_or_else(nothing))
+}
+
+/// Returns which objects a gateway takes, as written.
+pub(super) fn written_takes(gateway: &GatewayInput) -> GatewayTakes {
+    let GatewayInput { upstreams, chains, pipelines, sections, plugins, .. } = gateway.clone();
+    GatewayTakes { upstreams, chains, pipelines, sections, plugins }
 }
 
 /// Returns the settings of the running plan, if it is a plan of the gateway that the inputs declare.

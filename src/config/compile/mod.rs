@@ -16,7 +16,7 @@ mod exports;
 mod fault;
 mod gateway;
 mod images;
-mod kept;
+mod life_cycle;
 mod lost_exports;
 mod names;
 mod pipelines;
@@ -38,15 +38,20 @@ use std::collections::{BTreeMap, HashSet};
 
 pub use self::by_name::ByName;
 pub use self::complete::complete;
-use self::fault::{Faults, FieldFault, id, is_invalid, switched_off};
+use self::fault::{Faults, FieldFault, id, is_invalid};
 pub use self::gateway::implicit;
 pub use self::images::images_beyond;
+use self::names::Names;
+use self::pipelines::Pipelines;
 pub use self::plugin_code::{FoundCode, file_code, plugin_code};
+use self::plugins::Plugins;
 pub use self::plugins::{check_entry_config, merge_config};
 pub use self::restrictions::{restrict, restrictions};
+use self::sections::Sections;
 pub use self::shares::{grown_beyond, keep_within_bounds};
 pub use self::untaken::untaken;
-use self::world::World;
+use self::upstreams::Upstreams;
+use self::world::{Chains, World};
 use super::config_schema::ConfigChecks;
 use super::input::Inputs;
 use super::nearest::BoundedNearest;
@@ -83,34 +88,24 @@ pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<P
     access::check(&mut gateway, tests, settings, &mut problems);
     access::put_keys(&mut gateway, inputs, settings, &mut problems);
     let takes = gateway::takes(inputs, previous);
-    let mut candidates = upstreams::compile(inputs, previous, &gateway.key, takes.as_ref(), &mut problems);
     let mut checks = ConfigChecks::new(&inputs.config_verdicts);
-    let mut plugins = plugins::compile(inputs, previous, &mut checks, &mut problems);
-    let of_pipelines = pipelines::PipelineContext {
-        inputs,
-        previous,
-        gateway: &gateway.key,
-        models: &gateway.models,
-        takes: takes.as_ref(),
-        plugins: &plugins,
-    };
-    of_pipelines.resolve_providers(&mut candidates, &mut problems);
-    candidates.extend(pipelines::compile(&of_pipelines, &mut problems));
-    let mut upstreams = names::assign(candidates, previous, &mut problems);
+    let mut of_plugins = Vec::new();
+    let mut plugins = plugins::compile(inputs, previous, &mut checks, &mut of_plugins);
+    let world = World { inputs, previous, gateway: &gateway, takes: takes.as_ref(), plugins: &plugins };
+    let mut candidates = life_cycle::compile(&Upstreams(world), &world, &mut problems);
+    problems.append(&mut of_plugins);
+    candidates.extend(life_cycle::compile(&Pipelines(world), &world, &mut problems));
+    let mut upstreams = Names::new(previous).assign(candidates, &mut problems);
     upstreams::refuse_exchanges(inputs, &gateway.key, &mut upstreams, &mut problems);
-    let compile_chains = |plugins: &plugins::Plugins<'_>| {
+    let compile_chains = |plugins: &Plugins<'_>| {
         let mut problems = Vec::new();
-        let world = World {
-            inputs,
-            previous,
-            gateway: &gateway,
-            takes: takes.as_ref().map(|takes| &takes.chains),
-            plugins,
+        let chains = Chains {
+            world: World { inputs, previous, gateway: &gateway, takes: takes.as_ref(), plugins },
             upstreams: ByName::new(&upstreams),
             checks: RefCell::new(checks.clone()),
             nearest: BoundedNearest::new(MAX_COMPARED),
         };
-        (chains::compile(&world, &mut problems), problems)
+        (chains.compile(&mut problems), problems)
     };
     let (mut chains, mut found) = compile_chains(&plugins);
     if plugins.keep_exports(&chains, &mut problems) {
@@ -119,12 +114,13 @@ pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<P
     problems.extend(found);
     gateway::require(&mut gateway, &chains, &plugins, &mut problems);
     audit::check(&gateway, &mut problems);
+    let world = World { inputs, previous, gateway: &gateway, takes: takes.as_ref(), plugins: &plugins };
     let plan = Plan {
         format_version: FORMAT_VERSION,
         revision: String::new(),
         requires: Vec::new(),
         restrictions: String::new(),
-        sections: sections::compile(inputs, previous, &gateway.key, takes.as_ref(), &upstreams, &mut problems),
+        sections: Sections { world, upstreams: &upstreams }.compile(&mut problems),
         gateway,
         takes,
         upstreams,
@@ -172,7 +168,7 @@ fn required(plan: &Plan) -> Vec<String> {
 }
 
 /// Returns the code of the accepted plugins, by its digest.
-fn kept_code(plugins: &plugins::Plugins<'_>) -> BTreeMap<String, String> {
+fn kept_code(plugins: &Plugins<'_>) -> BTreeMap<String, String> {
     let kept: HashSet<&str> = plugins.accepted.values().map(|p| p.digest.as_str()).collect();
     plugins
         .code

@@ -2,81 +2,42 @@
 
 use serde_json::Value;
 
-use super::kept::{accepted, kept_forms};
-use super::names::Candidate;
-use super::plugins::Plugins;
-use super::takes::{by_both, takes};
+use super::life_cycle::{Planned, PlannedKind};
+use super::references::{accepted, refusal_of};
+use super::takes::Consent;
+use super::upstreams::{planned, switched};
+use super::world::World;
 use super::{Faults, FieldFault, bounds, id, values};
 use crate::config::expr::Expression;
-use crate::config::input::{Inputs, PipelineInput};
+use crate::config::input::{Inputs, Labels, PipelineInput};
 use crate::config::variables::{OF_CUSTOMIZATIONS, OF_LOOPS};
 use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::pipeline::{check_output_schema, rules};
-use crate::domain::plan::{GatewayTakes, ModelPlan, PipelinePlan, Plan, UpstreamPlan};
+use crate::domain::plan::{GatewayTakes, PipelinePlan, Plan, Takes, UpstreamPlan};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::domain::schema::schema_fault;
 
-/// What pipelines are compiled for.
-pub(super) struct PipelineContext<'a> {
-    pub(super) inputs: &'a Inputs,
-    pub(super) previous: Option<&'a Plan>,
-    pub(super) gateway: &'a ObjectKey,
-    /// The models of the gateway, for roles of which a pipeline has none.
-    pub(super) models: &'a [ModelPlan],
-    /// What the gateway takes; `None` means everything.
-    pub(super) takes: Option<&'a GatewayTakes>,
-    pub(super) plugins: &'a Plugins<'a>,
-}
+/// Pipelines, which become upstreams that the gateway runs itself.
+pub(super) struct Pipelines<'a>(pub(super) World<'a>);
 
-/// Returns the pipelines that the gateway takes, as upstreams that the gateway runs itself.
-pub(super) fn compile(context: &PipelineContext<'_>, problems: &mut Vec<Problem>) -> Vec<Candidate> {
-    let PipelineContext { inputs, previous, gateway, takes, .. } = *context;
-    let mut candidates = Vec::new();
-    for pipeline in &inputs.pipelines {
-        if context.takes_pipeline(pipeline, problems) {
-            let written = &pipeline.plan;
-            let form = context.form_in_force(written, context.accept_pipeline(written), problems);
-            let before = context.before(written).filter(|before| before.pipeline().is_some()).map(|before| {
-                let form = accepted(before).unwrap_or_else(|| before.clone());
-                context.kept_form(UpstreamPlan { enabled: written.enabled, ..form }, &mut Vec::new())
-            });
-            candidates.push(Candidate { before, ..Candidate::new(form) });
-        }
-    }
-    let taken = takes.map(|takes| &takes.pipelines);
-    for kept in kept_forms(Kind::ToolPipeline, inputs, previous, gateway, taken) {
-        candidates.push(Candidate { form: context.kept_form(kept.form, problems), ..kept });
-    }
-    candidates
-}
+impl PlannedKind for Pipelines<'_> {
+    type Input = PipelineInput;
+    type Plan = UpstreamPlan;
+    const KIND: Kind = Kind::ToolPipeline;
+    const FIELD: &'static str = "pipelines";
+    const WANTED: fn(&GatewayTakes) -> &Takes = |takes| &takes.pipelines;
+    const WRITTEN: fn(&Inputs) -> &[PipelineInput] = |inputs| &inputs.pipelines;
+    const PLANNED: fn(&Plan) -> Vec<Planned<'_, UpstreamPlan>> = |plan| planned(plan, Kind::ToolPipeline);
+    const IS_RENAMED: bool = true;
 
-/// Checks the schema of the tool's arguments as those of servers are checked.
-fn check_input_schema(pipeline: &PipelinePlan) -> Result<(), FieldFault> {
-    let definition: Value = serde_json::from_str(&pipeline.definition).unwrap_or_default();
-    let schema = &definition["inputSchema"];
-    let fault = match schema["type"].as_str() {
-        Some("object") => schema_fault(&schema.to_string()).map(|fault| format!("inputSchema{fault}")),
-        _ => Some(format!("its type is {}, not \"object\": clients send an object", schema["type"])),
-    };
-    match fault {
-        Some(fault) => Err((Reason::InvalidSchema, "spec.tool.inputSchema".to_owned(), fault)),
-        None => Ok(()),
-    }
-}
-
-impl PipelineContext<'_> {
-    fn takes_pipeline(&self, pipeline: &PipelineInput, problems: &mut Vec<Problem>) -> bool {
-        let (Some(wanted), plan) = (self.takes, &pipeline.plan) else { return true };
-        let gateway = self.gateway;
-        let taken = takes(&wanted.pipelines, &gateway.namespace, &plan.key.namespace, &plan.labels, self.inputs);
-        let object = id(Kind::ToolPipeline, &plan.key);
-        by_both((gateway, taken, "spec.pipelines"), object, &pipeline.gateways, problems)
+    fn about(input: &PipelineInput) -> (&ObjectKey, &Labels, Consent<'_>) {
+        (&input.plan.key, &input.plan.labels, Consent::Gateways(&input.gateways))
     }
 
-    /// Returns what is wrong with a pipeline as written, apart from what it refers to.
-    fn accept_pipeline(&self, plan: &UpstreamPlan) -> Vec<FieldFault> {
-        let Some(pipeline) = plan.pipeline() else { return Vec::new() };
+    fn accept(&self, input: &PipelineInput, _: &mut Vec<Problem>) -> Result<UpstreamPlan, Vec<FieldFault>> {
+        let plan = &input.plan;
+        let Some(pipeline) = plan.pipeline() else { return Ok(plan.clone()) };
         let mut faults = Faults::default();
         faults.0.extend(values::bad_globs("spec.tools.include", &pipeline.include));
         faults.0.extend(values::bad_globs("spec.tools.exclude", &pipeline.exclude));
@@ -103,7 +64,38 @@ impl PipelineContext<'_> {
         faults.take(check_input_schema(pipeline));
         let output = pipeline.output_schema.as_deref().map_or(Ok(()), check_output_schema);
         faults.take(output.map_err(|(reason, why)| (reason, "spec.output.schema".to_owned(), why)));
-        faults.take(bounds::check(self.inputs, &id(Kind::ToolPipeline, &plan.key), plan));
-        faults.0
+        faults.take(bounds::check(self.0.inputs, &id(Kind::ToolPipeline, &plan.key), plan));
+        if faults.0.is_empty() { Ok(plan.clone()) } else { Err(faults.0) }
+    }
+
+    fn accepted(before: &UpstreamPlan) -> Option<UpstreamPlan> {
+        accepted(before)
+    }
+
+    fn kept(&self, form: UpstreamPlan, input: Option<&PipelineInput>) -> UpstreamPlan {
+        switched(self.0.inputs, form, input.map(|input| &input.plan))
+    }
+
+    fn refusing(&self, input: &PipelineInput, _: Option<&UpstreamPlan>, fault: &FieldFault) -> UpstreamPlan {
+        let refusing = input.plan.refusing.clone().or_else(|| Some(refusal_of(fault)));
+        UpstreamPlan { refusing, ..input.plan.clone() }
+    }
+
+    fn resolve(&self, form: &mut UpstreamPlan) -> Vec<FieldFault> {
+        self.0.resolve(form)
+    }
+}
+
+/// Checks the schema of the tool's arguments as those of servers are checked.
+fn check_input_schema(pipeline: &PipelinePlan) -> Result<(), FieldFault> {
+    let definition: Value = serde_json::from_str(&pipeline.definition).unwrap_or_default();
+    let schema = &definition["inputSchema"];
+    let fault = match schema["type"].as_str() {
+        Some("object") => schema_fault(&schema.to_string()).map(|fault| format!("inputSchema{fault}")),
+        _ => Some(format!("its type is {}, not \"object\": clients send an object", schema["type"])),
+    };
+    match fault {
+        Some(fault) => Err((Reason::InvalidSchema, "spec.tool.inputSchema".to_owned(), fault)),
+        None => Ok(()),
     }
 }

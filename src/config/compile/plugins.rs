@@ -369,7 +369,15 @@ pub fn merge_config(own: Option<&RawValue>, entry: Option<&RawValue>) -> Option<
     Some(merged.to_raw())
 }
 
-/// Whether chains of `namespace` are permitted to use the plugin.
-pub(super) fn permitted(inputs: &Inputs, plugin: &PluginInput, namespace: &str) -> bool {
-    takes::shared(plugin.share_with.as_ref(), &plugin.key.namespace, namespace, inputs)
+/// Checks that a plugin permits `user` to run it and, if `configures` is true, to change its configuration.
+pub(super) fn permit(inputs: &Inputs, plugin: &PluginInput, user: &ObjectKey, configures: bool) -> Result<(), String> {
+    let (key, namespace) = (&plugin.key, &user.namespace);
+    if !takes::shared(plugin.share_with.as_ref(), &key.namespace, namespace, inputs) {
+        return Err(format!("{key} is not shared with {namespace} (its spec.shareWith)"));
+    }
+    if configures && key.namespace != *namespace && !plugin.config_overrides {
+        let why = "does not let other namespaces change its config (its spec.shareWith.configOverrides)";
+        return Err(format!("{key} {why}"));
+    }
+    Ok(())
 }

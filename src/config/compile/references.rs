@@ -1,91 +1,21 @@
 //! Resolves what pipelines, and upstreams with the tools of a plugin, refer to: plugins, and roles of models.
 
-use super::kept::accepted;
-use super::names::{Candidate, is_same_object};
-use super::pipelines::PipelineContext;
-use super::plugins::permitted;
+use super::plugins::permit;
 use super::takes::includes;
-use super::{FieldFault, id, is_invalid};
-use crate::config::input::PluginInput;
+use super::world::World;
+use super::{FieldFault, is_invalid};
 use crate::config::nearest::nearest;
 use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::plan::{AgentKind, ModelPlan, PhasePluginPlan, PipelinePlan, Refusal, TransportPlan, UpstreamPlan};
 use crate::domain::plugin::PluginKind;
-use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
-/// References that cannot be resolved: the field of each, and why.
-type Missing = Vec<(String, Refusal)>;
-
-impl PipelineContext<'_> {
-    /// Returns the form that is in force: as written or, if that has `faults`, the last accepted one. A reference that cannot be
-    /// resolved is a fault if the last accepted form has none: the edit names what does not exist. Otherwise something was taken
-    /// away from the object, or it never had it, and its calls are refused.
-    pub(super) fn form_in_force(
-        &self,
-        written: &UpstreamPlan,
-        mut faults: Vec<FieldFault>,
-        problems: &mut Vec<Problem>,
-    ) -> UpstreamPlan {
-        let (mut form, before) = (written.clone(), self.last_accepted(written));
-        let missing = self.resolve(&mut form);
-        if faults.is_empty() && before.as_ref().is_some_and(|(_, missing)| missing.is_empty()) {
-            faults.extend(missing.iter().map(|(field, why)| (why.reason, field.clone(), why.message.clone())));
-        }
-        let object = id(written.kind(), &written.key);
-        let effect = match &before {
-            Some((_, missing)) if missing.is_empty() => "The last accepted form runs on",
-            _ => "Its calls are refused",
-        };
-        for (reason, field, message) in &faults {
-            problems.push(Problem::error(*reason, object.clone(), field, format!("{message}. {effect}")));
-        }
-        match (faults.into_iter().next(), before) {
-            (Some(_), Some((before, missing))) => {
-                let enabled = written.enabled;
-                refused(UpstreamPlan { enabled, ..before }, missing, problems)
-            }
-            (fault, _) => {
-                let of_fault = |(reason, field, message)| Refusal { reason, message: format!("{field}: {message}") };
-                form.refusing = form.refusing.or_else(|| fault.map(of_fault));
-                refused(form, missing, problems)
-            }
-        }
-    }
-
-    /// Returns a form that stays in force whatever it refers to. Its calls are refused if that cannot be resolved.
-    pub(super) fn kept_form(&self, mut form: UpstreamPlan, problems: &mut Vec<Problem>) -> UpstreamPlan {
-        let missing = self.resolve(&mut form);
-        refused(form, missing, problems)
-    }
-
-    /// Finds the plugins that make the tools of upstreams.
-    pub(super) fn resolve_providers(&self, upstreams: &mut [Candidate], problems: &mut Vec<Problem>) {
-        for upstream in upstreams.iter_mut().filter(|upstream| upstream.form.provider().is_some()) {
-            upstream.form = match upstream.place {
-                Some(_) => self.kept_form(upstream.form.clone(), problems),
-                None => self.form_in_force(&upstream.form, Vec::new(), problems),
-            };
-        }
-    }
-
-    /// Returns the form that an object has in the previous plan.
-    pub(super) fn before(&self, written: &UpstreamPlan) -> Option<&UpstreamPlan> {
-        self.previous?.upstream(&written.key.name).filter(|before| is_same_object(written, before))
-    }
-
-    /// Returns the last accepted form of an object, and what of it cannot be resolved now.
-    fn last_accepted(&self, written: &UpstreamPlan) -> Option<(UpstreamPlan, Missing)> {
-        let mut before = accepted(self.before(written)?)?;
-        let missing = self.resolve(&mut before);
-        Some((before, missing))
-    }
-
-    /// Puts into a form what it refers to. Returns what cannot be resolved.
-    fn resolve(&self, plan: &mut UpstreamPlan) -> Missing {
-        let key = plan.key.clone();
-        match &mut plan.transport {
-            _ if plan.refusing.as_ref().is_some_and(|refusal| refusal.reason == Reason::NotImplemented) => Vec::new(),
+impl World<'_> {
+    /// Puts into an upstream or pipeline what it refers to. Returns what cannot be resolved; the form then refuses calls.
+    pub(super) fn resolve(&self, form: &mut UpstreamPlan) -> Vec<FieldFault> {
+        let key = form.key.clone();
+        let missing = match &mut form.transport {
+            _ if form.refusing.as_ref().is_some_and(|refusal| refusal.reason == Reason::NotImplemented) => Vec::new(),
             TransportPlan::Pipeline(pipeline) => {
                 let mut missing = self.resolve_models(pipeline);
                 missing.extend(self.resolve_plugins(&key, pipeline));
@@ -93,17 +23,20 @@ impl PipelineContext<'_> {
             }
             TransportPlan::Plugin(provider) => {
                 provider.unavailable = self.unavailable(&key, provider, false);
-                provider.unavailable.iter().map(|why| ("spec.plugin".to_owned(), why.clone())).collect()
+                provider.unavailable.iter().map(|why| fault("spec.plugin".to_owned(), why)).collect()
             }
             TransportPlan::External { .. } | TransportPlan::Process { .. } | TransportPlan::None => Vec::new(),
-        }
+        };
+        let refusal = missing.first().map(refusal_of);
+        form.refusing = form.refusing.take().or(refusal);
+        missing
     }
 
     /// Adds the models of the gateway. Returns the roles of agents that no model serves.
-    fn resolve_models(&self, pipeline: &mut PipelinePlan) -> Missing {
+    fn resolve_models(&self, pipeline: &mut PipelinePlan) -> Vec<FieldFault> {
         // Those that a kept form has of the gateway are replaced.
         pipeline.models.retain(|model| !model.is_of_gateway);
-        for model in self.models {
+        for model in &self.gateway.models {
             if pipeline.models.iter().all(|own| own.role != model.role) {
                 pipeline.models.push(ModelPlan { is_of_gateway: true, ..model.clone() });
             }
@@ -115,19 +48,18 @@ impl PipelineContext<'_> {
                 continue;
             };
             let message = format!("no model of role {role} in spec.models of the pipeline or of the gateway");
-            let why = Refusal { reason: Reason::ModelRoleNotFound, message };
-            missing.push((format!("spec.declared.agents[{index}].modelTier"), why));
+            missing.push((Reason::ModelRoleNotFound, format!("spec.declared.agents[{index}].modelTier"), message));
         }
         missing
     }
 
-    fn resolve_plugins(&self, key: &ObjectKey, pipeline: &mut PipelinePlan) -> Missing {
+    fn resolve_plugins(&self, key: &ObjectKey, pipeline: &mut PipelinePlan) -> Vec<FieldFault> {
         let overridden: Vec<_> = pipeline.configured_by_customizations().cloned().collect();
         let mut missing = Vec::new();
         for (field, plugin) in pipeline.plugins_mut() {
             let is_configured = plugin.config.is_some() || overridden.contains(&plugin.key);
             plugin.unavailable = self.unavailable(key, plugin, is_configured);
-            missing.extend(plugin.unavailable.clone().map(|why| (field, why)));
+            missing.extend(plugin.unavailable.as_ref().map(|why| fault(field, why)));
         }
         missing
     }
@@ -143,67 +75,75 @@ impl PipelineContext<'_> {
         })
     }
 
-    /// Returns why a pipeline may not use a plugin of another namespace; `None` if it may. `is_configured` tells whether the
-    /// pipeline changes the configuration of the plugin.
-    fn no_consent(&self, pipeline: &ObjectKey, plugin: &ObjectKey, is_configured: bool) -> Option<String> {
-        if plugin.namespace == pipeline.namespace {
-            return None;
-        }
-        let Some(input) = self.plugins.inputs.get(plugin) else {
-            let is_unknown =
-                is_invalid(self.inputs, Kind::Plugin, plugin) && !self.had(pipeline, plugin, is_configured);
-            return is_unknown.then(|| format!("{plugin} is not valid: whom it is shared with is not known"));
+    /// Like [`permit`], for a plugin that may not exist. An invalid one still consents to what `had_it` finds; one that does not
+    /// exist needs no consent, because it cannot run.
+    pub(super) fn consent(
+        &self,
+        user: &ObjectKey,
+        plugin: &ObjectKey,
+        configures: bool,
+        had_it: impl FnOnce() -> bool,
+    ) -> Result<(), Refusal> {
+        let is_foreign_and_invalid =
+            || plugin.namespace != user.namespace && is_invalid(self.inputs, Kind::Plugin, plugin);
+        let permitted = match self.plugins.inputs.get(plugin) {
+            Some(input) => permit(self.inputs, input, user, configures),
+            None if is_foreign_and_invalid() && !had_it() => {
+                Err(format!("{plugin} is not valid: whom it is shared with is not known"))
+            }
+            None => Ok(()),
         };
-        if !permitted(self.inputs, input, &pipeline.namespace) {
-            return Some(format!("{plugin} is not shared with {} (its spec.shareWith)", pipeline.namespace));
-        }
-        (is_configured && !input.config_overrides).then(|| {
-            format!("{plugin} does not let other namespaces change its config (its spec.shareWith.configOverrides)")
-        })
+        permitted.map_err(|message| Refusal { reason: Reason::RefNotPermitted, message })
+    }
+
+    /// Returns why a plugin that has no accepted form cannot run. `why` tells what is wrong with it, where that is known.
+    pub(super) fn without_form(&self, plugin: &ObjectKey, why: Option<&str>) -> Refusal {
+        let (reason, message) = if self.plugins.parsing.contains(plugin) {
+            // Calls cannot wait for the next plan and must not skip a Guard, so they are refused until the code is parsed.
+            (Reason::Pending, format!("the code of Plugin {plugin} is being parsed"))
+        } else if self.plugins.inputs.contains_key(plugin) || is_invalid(self.inputs, Kind::Plugin, plugin) {
+            let why = why.unwrap_or("its own finding says why");
+            (Reason::PluginNotAccepted, format!("Plugin {plugin} is not accepted ({why})"))
+        } else {
+            (Reason::PluginNotFound, format!("there is no Plugin {plugin}"))
+        };
+        Refusal { reason, message }
     }
 
     /// Returns why a step cannot run its plugin; `None` if it can. `is_configured` tells whether the pipeline changes the
     /// configuration of the plugin.
     fn unavailable(&self, pipeline: &ObjectKey, step: &PhasePluginPlan, is_configured: bool) -> Option<Refusal> {
-        let (plugin, input) = (&step.key, self.plugins.inputs.get(&step.key));
-        let refusal = |reason, message| Some(Refusal { reason, message });
-        if let Some(why) = self.no_consent(pipeline, plugin, is_configured) {
-            return refusal(Reason::RefNotPermitted, why);
+        let plugin = &step.key;
+        // A plugin that the gateway does not take needs no consent. Else the next plan would give another reason.
+        let had_it = || self.untaken(plugin).is_some() || self.had(pipeline, plugin, is_configured);
+        if let Err(refusal) = self.consent(pipeline, plugin, is_configured, had_it) {
+            return Some(refusal);
         }
-        match self.plugins.accepted.get(plugin) {
-            Some(accepted) if accepted.kind == step.kind && accepted.enabled => self.untaken(plugin, input.copied()),
+        let (reason, message) = match self.plugins.accepted.get(plugin) {
+            Some(accepted) if accepted.kind == step.kind && accepted.enabled => return self.untaken(plugin),
             Some(accepted) if accepted.kind == step.kind => {
-                refusal(Reason::EntryUnavailable, format!("Plugin {plugin} is switched off (its spec.enabled)"))
+                (Reason::EntryUnavailable, format!("Plugin {plugin} is switched off (its spec.enabled)"))
             }
             Some(accepted) => {
                 let (is, wanted) = (accepted.kind.as_str(), step.kind.as_str());
                 let user = if step.kind == PluginKind::Phase { "a step" } else { "the field" };
-                refusal(
-                    Reason::WrongType,
-                    format!("Plugin {plugin} is of type {is}: {user} needs one of type {wanted}"),
-                )
+                (Reason::WrongType, format!("Plugin {plugin} is of type {is}: {user} needs one of type {wanted}"))
             }
-            None if self.plugins.parsing.contains(plugin) => {
-                refusal(Reason::Pending, format!("the code of Plugin {plugin} is being parsed"))
-            }
-            None if input.is_some() || is_invalid(self.inputs, Kind::Plugin, plugin) => refusal(
-                Reason::PluginNotAccepted,
-                format!("Plugin {plugin} is not accepted (its own finding says why)"),
-            ),
             None => {
-                let is_own = plugin.namespace == pipeline.namespace;
+                let Refusal { reason, message } = self.without_form(plugin, None);
+                let is_own = plugin.namespace == pipeline.namespace && reason == Reason::PluginNotFound;
                 let own = self.plugins.inputs.keys().filter(|key| key.namespace == plugin.namespace && is_own);
                 let near = nearest(&plugin.name, own.map(|key| key.name.as_str()));
-                let meant = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-                refusal(Reason::PluginNotFound, format!("there is no Plugin {plugin}{meant}"))
+                (reason, message + &near.map(|near| format!("; did you mean {near}?")).unwrap_or_default())
             }
-        }
+        };
+        Some(Refusal { reason, message })
     }
 
     /// Returns why the gateway does not take a plugin; `None` if it does. Labels of a plugin that is not valid are not
     /// known, and count as those that the gateway wants.
-    fn untaken(&self, plugin: &ObjectKey, input: Option<&PluginInput>) -> Option<Refusal> {
-        let (wanted, gateway) = (&self.takes?.plugins, self.gateway);
+    fn untaken(&self, plugin: &ObjectKey) -> Option<Refusal> {
+        let (wanted, gateway, input) = (&self.takes?.plugins, &self.gateway.key, self.plugins.inputs.get(plugin));
         let why = if !includes(&wanted.namespaces, &gateway.namespace, &plugin.namespace, self.inputs) {
             format!("namespace {}: add it to spec.plugins.namespaces of the gateway", plugin.namespace)
         } else if input.is_some_and(|input| !wanted.selector.matches(&input.labels)) {
@@ -216,11 +156,21 @@ impl PipelineContext<'_> {
     }
 }
 
-/// Refuses the calls of a form if something that it refers to is missing, and reports that.
-fn refused(mut form: UpstreamPlan, missing: Missing, problems: &mut Vec<Problem>) -> UpstreamPlan {
-    for (field, Refusal { reason, message }) in missing {
-        form.refusing.get_or_insert_with(|| Refusal { reason, message: format!("{field}: {message}") });
-        problems.push(Problem::error(reason, id(form.kind(), &form.key), field, message));
-    }
-    form
+/// Returns an earlier form of an upstream or pipeline, if it was accepted. What it refers to is found anew for each plan.
+pub(super) fn accepted(before: &UpstreamPlan) -> Option<UpstreamPlan> {
+    let is_of_reference = |refusal: &Refusal| {
+        let mut unavailable = before.plugins().filter_map(|step| step.unavailable.as_ref());
+        refusal.reason == Reason::ModelRoleNotFound || unavailable.any(|step| step.reason == refusal.reason)
+    };
+    let is_accepted = before.refusing.as_ref().is_none_or(is_of_reference);
+    is_accepted.then(|| UpstreamPlan { refusing: None, ..before.clone() })
+}
+
+fn fault(field: String, why: &Refusal) -> FieldFault {
+    (why.reason, field, why.message.clone())
+}
+
+/// Returns the refusal of calls because of a fault.
+pub(super) fn refusal_of((reason, field, message): &FieldFault) -> Refusal {
+    Refusal { reason: *reason, message: format!("{field}: {message}") }
 }

@@ -1,8 +1,7 @@
 //! Resolves the plugins that the entries of a chain name: which entries can run, and in which order.
 
-use super::plugins::permitted;
-use super::world::World;
-use super::{id, is_invalid};
+use super::id;
+use super::world::Chains;
 use crate::config::nearest::has_wildcard;
 use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::plan::{ChainPlan, EntryPlan, PluginPlan, Refusal};
@@ -10,103 +9,62 @@ use crate::domain::plugin::{FailurePolicy, Mode, Phase, PluginKind, Role};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
-/// The plugin that an entry names.
-pub(super) enum ResolvedPlugin<'a> {
-    /// The plugin can run.
-    Accepted(&'a PluginPlan),
-    /// The plugin cannot run, for this reason.
-    Missing(Refusal),
-}
-
-/// Finds the plugin for an entry of `chain`. `configures` is true if the entry changes the plugin's configuration.
+/// Returns the plugin for an entry of `chain`, or why it cannot run. `configures` is true if the entry changes the plugin's
+/// configuration.
 pub(super) fn find<'a>(
-    world: &'a World<'_>,
+    chains: &'a Chains<'_>,
     chain: &ObjectKey,
     plugin: &ObjectKey,
     configures: bool,
     phase: Phase,
-) -> ResolvedPlugin<'a> {
-    let missing = |reason, message| ResolvedPlugin::Missing(Refusal { reason, message });
-    let input = world.plugins.inputs.get(plugin);
-    if chain.namespace != plugin.namespace
-        && let Err(message) = consent(world, chain, plugin, configures)
-    {
-        return missing(Reason::RefNotPermitted, message);
-    }
-    match world.plugins.accepted.get(plugin) {
-        Some(accepted) if accepted.phases.contains(&phase) => ResolvedPlugin::Accepted(accepted),
+) -> Result<&'a PluginPlan, Refusal> {
+    let plugins = chains.world.plugins;
+    let had = |e: &EntryPlan| e.plugin == *plugin && e.unavailable.is_none() && (e.config.is_some() || !configures);
+    let had_it = || chains.accepted(chain).is_some_and(|form| form.entries.iter().any(had));
+    chains.world.consent(chain, plugin, configures, had_it)?;
+    match plugins.accepted.get(plugin) {
+        Some(accepted) if accepted.phases.contains(&phase) => Ok(accepted),
         Some(typed) if typed.kind != PluginKind::Middleware => {
             let is = typed.kind.as_str();
-            missing(
-                Reason::WrongType,
-                format!("Plugin {plugin} is of type {is}: a chain runs plugins of type middleware"),
-            )
+            let message = format!("Plugin {plugin} is of type {is}: a chain runs plugins of type middleware");
+            Err(Refusal { reason: Reason::WrongType, message })
         }
-        Some(_) => ResolvedPlugin::Missing(wrong_phase(plugin, phase)),
-        // Calls cannot wait for the next plan and must not skip a Guard, so they are refused until the code is parsed.
-        None if world.plugins.parsing.contains(plugin) => {
-            missing(Reason::Pending, format!("the code of Plugin {plugin} is being parsed"))
-        }
-        None if input.is_some() || is_invalid(world.inputs, Kind::Plugin, plugin) => {
+        Some(_) => Err(wrong_phase(plugin, phase)),
+        None => {
             // Who uses a plugin of another namespace may not be able to read the plugin, and what only concerns this
             // gateway is not told there.
-            let why = world.plugins.refused.get(plugin).filter(|_| chain.namespace != plugin.namespace);
-            let why = why.map_or("its own finding says why", String::as_str);
-            missing(Reason::PluginNotAccepted, format!("Plugin {plugin} is not accepted ({why})"))
+            let why = plugins.refused.get(plugin).filter(|_| chain.namespace != plugin.namespace);
+            Err(chains.world.without_form(plugin, why.map(String::as_str)))
         }
-        None => missing(Reason::PluginNotFound, format!("there is no Plugin {plugin}")),
     }
-}
-
-/// Checks that a plugin of another namespace permits `chain` to use it and, if `configures` is true, to change its
-/// configuration.
-fn consent(world: &World<'_>, chain: &ObjectKey, plugin: &ObjectKey, configures: bool) -> Result<(), String> {
-    let Some(input) = world.plugins.inputs.get(plugin) else {
-        // An invalid plugin still consents to what the accepted form of the chain already uses. A plugin that does
-        // not exist needs no consent, because it cannot run anyway.
-        let unreadable = is_invalid(world.inputs, Kind::Plugin, plugin);
-        let had = |e: &EntryPlan| e.plugin == *plugin && e.unavailable.is_none() && (e.config.is_some() || !configures);
-        let had_it = world.accepted(chain).is_some_and(|form| form.entries.iter().any(had));
-        return if unreadable && !had_it {
-            Err(format!("{plugin} is not valid: whom it is shared with is not known"))
-        } else {
-            Ok(())
-        };
-    };
-    if !permitted(world.inputs, input, &chain.namespace) {
-        return Err(format!("{plugin} is not shared with {} (its spec.shareWith)", chain.namespace));
-    }
-    if configures && !input.config_overrides {
-        return Err(format!(
-            "{plugin} does not let other namespaces change its config (its spec.shareWith.configOverrides)"
-        ));
-    }
-    Ok(())
 }
 
 /// Resolves every entry and sorts the entries into the order in which they run.
-pub(super) fn resolve(world: &World<'_>, chain: &mut ChainPlan, problems: &mut Vec<Problem>) {
+pub(super) fn resolve(chains: &Chains<'_>, chain: &mut ChainPlan, problems: &mut Vec<Problem>) {
     let mut orders = Vec::with_capacity(chain.entries.len());
     for entry in &mut chain.entries {
-        let found = find(world, &chain.key, &entry.plugin, entry.config.is_some(), chain.phase);
+        let found = find(chains, &chain.key, &entry.plugin, entry.config.is_some(), chain.phase);
         let own_order = match found {
-            ResolvedPlugin::Accepted(plugin) => {
+            Ok(plugin) => {
                 (entry.role, entry.unavailable) = (plugin.role, None);
                 plugin.order
             }
-            ResolvedPlugin::Missing(refusal) => {
+            Err(refusal) => {
                 withhold(entry, refusal);
-                world.plugins.inputs.get(&entry.plugin).map_or(0, |input| input.order)
+                // An invalid plugin keeps the order that it had, also where it cannot run.
+                let plugins = chains.world.plugins;
+                let kept = || plugins.accepted.get(&entry.plugin).map(|kept| kept.order);
+                plugins.inputs.get(&entry.plugin).map(|input| input.order).or_else(kept).unwrap_or_default()
             }
         };
         entry.failure_policy = policy(entry);
         orders.push((entry.order.unwrap_or(own_order), entry.place));
-        report_entry((&chain.key, chain.phase), entry, &meant(world, &chain.key, entry), problems);
+        report_entry((&chain.key, chain.phase), entry, &meant(chains, &chain.key, entry), problems);
     }
     let mut sorted: Vec<_> = orders.into_iter().zip(std::mem::take(&mut chain.entries)).collect();
     sorted.sort_by_key(|(order, _)| *order);
     chain.entries = sorted.into_iter().map(|(_, entry)| entry).collect();
-    report_chain(world, chain, problems);
+    report_chain(chains, chain, problems);
 }
 
 /// Makes an entry unavailable, so that it counts as a Guard that always fails.
@@ -133,17 +91,17 @@ fn policy(entry: &EntryPlan) -> FailurePolicy {
 
 /// Returns the end of a message about an entry that names an unknown plugin. Names of other namespaces are not shown to
 /// the owner of the chain.
-fn meant(world: &World<'_>, chain: &ObjectKey, entry: &EntryPlan) -> String {
+fn meant(chains: &Chains<'_>, chain: &ObjectKey, entry: &EntryPlan) -> String {
     let is_unknown = entry.unavailable.as_ref().is_some_and(|refusal| refusal.reason == Reason::PluginNotFound);
     if !is_unknown || entry.plugin.namespace != chain.namespace {
         return String::new();
     }
-    let own = world.plugins.inputs.keys().filter(|key| key.namespace == chain.namespace);
-    did_you_mean(world, &entry.plugin.name, own.map(|key| key.name.as_str()))
+    let own = chains.world.plugins.inputs.keys().filter(|key| key.namespace == chain.namespace);
+    did_you_mean(chains, &entry.plugin.name, own.map(|key| key.name.as_str()))
 }
 
-fn did_you_mean<'n>(world: &World<'_>, name: &str, names: impl IntoIterator<Item = &'n str>) -> String {
-    world.nearest.find(name, names).map(|near| format!("; did you mean {near}?")).unwrap_or_default()
+fn did_you_mean<'n>(chains: &Chains<'_>, name: &str, names: impl IntoIterator<Item = &'n str>) -> String {
+    chains.nearest.find(name, names).map(|near| format!("; did you mean {near}?")).unwrap_or_default()
 }
 
 /// Reports an enabled entry if it cannot run, or if it protects less than the role Guard suggests. `hint` is the end of
@@ -171,29 +129,29 @@ pub(super) fn report_entry(
     }
 }
 
-fn report_chain(world: &World<'_>, chain: &ChainPlan, problems: &mut Vec<Problem>) {
+fn report_chain(chains: &Chains<'_>, chain: &ChainPlan, problems: &mut Vec<Problem>) {
     let object = id(Kind::PluginChain, &chain.key);
-    if chain.refusing.is_none() && !chain.entries.iter().any(|e| world.plugins.enable(e)) {
+    if chain.refusing.is_none() && !chain.entries.iter().any(|e| chains.world.plugins.enable(e)) {
         let message = "none of its entries is enabled: it does nothing";
         problems.push(Problem::warning(Reason::NothingEnabled, object.clone(), "spec.entries", message));
     }
-    report_names(world, chain, problems);
-    if world.upstreams.covered(chain, 1) == 0 {
-        let message = format!("it selects no upstream that {} serves: it does nothing", world.gateway.key);
+    report_names(chains, chain, problems);
+    if chains.upstreams.covered(chain, 1) == 0 {
+        let message = format!("it selects no upstream that {} serves: it does nothing", chains.world.gateway.key);
         problems.push(Problem::warning(Reason::NoUpstreams, object, "spec.upstreams", message));
         return;
     }
-    report_filters(world, chain, problems);
+    report_filters(chains, chain, problems);
 }
 
 /// Warns of names in `spec.upstreams` that no upstream has and that are similar to one that the chain does not name. Other
 /// names can be meant for upstreams to come, or for another gateway.
-fn report_names(world: &World<'_>, chain: &ChainPlan, problems: &mut Vec<Problem>) {
+fn report_names(chains: &Chains<'_>, chain: &ChainPlan, problems: &mut Vec<Problem>) {
     let names = &chain.upstreams.names;
-    let unknown = |name: &str| !has_wildcard(name) && !world.upstreams.reaches(chain, name);
+    let unknown = |name: &str| !has_wildcard(name) && !chains.upstreams.reaches(chain, name);
     for (place, name) in names.iter().enumerate().filter(|(_, name)| unknown(name)) {
-        let unnamed = world.upstreams.in_reach(chain).filter(|known| !names.iter().any(|name| name == known));
-        if let Some(near) = world.nearest.find(name, unnamed) {
+        let unnamed = chains.upstreams.in_reach(chain).filter(|known| !names.iter().any(|name| name == known));
+        if let Some(near) = chains.nearest.find(name, unnamed) {
             let message = format!("there is no upstream {name:?} that the chain can cover; did you mean {near}?");
             let (object, field) = (id(Kind::PluginChain, &chain.key), format!("spec.upstreams.names[{place}]"));
             problems.push(Problem::warning(Reason::NoUpstreams, object, field, message));
@@ -202,16 +160,16 @@ fn report_names(world: &World<'_>, chain: &ChainPlan, problems: &mut Vec<Problem
 }
 
 /// Warns of each Guard in a chain that runs on nothing, because its plugin's filter fits no upstream that the chain covers.
-fn report_filters(world: &World<'_>, chain: &ChainPlan, problems: &mut Vec<Problem>) {
+fn report_filters(chains: &Chains<'_>, chain: &ChainPlan, problems: &mut Vec<Problem>) {
     let guards = chain.entries.iter().filter(|entry| {
         entry.role == Role::Guard
             && entry.mode == Mode::Enforce
             && entry.unavailable.is_none()
-            && world.plugins.enable(entry)
+            && chains.world.plugins.enable(entry)
     });
     for entry in guards {
-        let Some(plugin) = world.plugins.accepted.get(&entry.plugin) else { continue };
-        if plugin.filter_upstreams.is_empty() || world.upstreams.covers_named(chain, &plugin.filter_upstreams) {
+        let Some(plugin) = chains.world.plugins.accepted.get(&entry.plugin) else { continue };
+        if plugin.filter_upstreams.is_empty() || chains.upstreams.covers_named(chain, &plugin.filter_upstreams) {
             continue;
         }
         let slips = plugin.filter_upstreams.iter().find(|name| !has_wildcard(name));
@@ -219,7 +177,7 @@ fn report_filters(world: &World<'_>, chain: &ChainPlan, problems: &mut Vec<Probl
             "the filter of Plugin {} (spec.filter.upstreams) fits no upstream that the chain covers, so that this Guard runs \
              on nothing{}",
             plugin.key,
-            slips.map(|name| did_you_mean(world, name, world.upstreams.in_reach(chain))).unwrap_or_default()
+            slips.map(|name| did_you_mean(chains, name, chains.upstreams.in_reach(chain))).unwrap_or_default()
         );
         let (object, field) = (id(Kind::PluginChain, &chain.key), format!("spec.entries[{}]", entry.place));
         problems.push(Problem::warning(Reason::NoUpstreams, object, field, message));

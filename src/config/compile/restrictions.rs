@@ -4,11 +4,12 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::gateway::refusal_of_missing;
+use super::life_cycle::PlannedKind;
+use super::pipelines::Pipelines;
 use super::resolve::withhold;
-use super::takes::{names, shared};
-use super::upstreams::taken_address;
+use super::upstreams::{Upstreams, taken_address};
 use super::{is_invalid, plugins};
-use crate::config::input::{Inputs, PluginInput};
+use crate::config::input::Inputs;
 use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::plan::{EntryPlan, Plan, Refusal, Restrictions, Revoked, TransportPlan, UpstreamPlan};
 use crate::domain::reason::Reason;
@@ -18,19 +19,18 @@ use crate::domain::reason::Reason;
 ///
 /// A deleted chain that is not required stays in force, so that a plan never protects less than when it was compiled.
 pub fn restrictions(inputs: &Inputs, plan: &Plan) -> Restrictions {
-    let upstreams: HashMap<_, _> = inputs.upstreams.iter().map(|input| (&input.plan.key, input)).collect();
-    let pipelines: HashMap<_, _> = inputs.pipelines.iter().map(|input| (&input.plan.key, input)).collect();
-    let gateway = &plan.gateway.key;
+    let upstreams = inputs.upstreams.iter().map(|input| (Kind::MCPUpstream, Upstreams::about(input)));
+    let pipelines = inputs.pipelines.iter().map(|input| (Kind::ToolPipeline, Pipelines::about(input)));
+    let objects = upstreams.chain(pipelines).map(|(kind, (key, _, consent))| ((kind, key), consent));
+    let (objects, gateway): (HashMap<_, _>, _) = (objects.collect(), &plan.gateway.key);
     let is_revoked = |upstream: &&UpstreamPlan| {
         let (key, kind) = (&upstream.key, upstream.kind());
-        match (kind, upstreams.get(key), pipelines.get(key)) {
+        match objects.get(&(kind, key)) {
             // Nothing is sent to it anyway.
             _ if upstream.transport == TransportPlan::None => false,
-            (Kind::ToolPipeline, _, Some(input)) => !names(&input.gateways, &key.namespace, gateway),
-            (Kind::ToolPipeline, _, None) => !is_invalid(inputs, kind, key),
-            _ if upstream.refusing.is_none() && is_elsewhere(inputs, key) => true,
-            (_, Some(input), _) => !shared(input.share_with.as_ref(), &key.namespace, &gateway.namespace, inputs),
-            (_, None, _) => !is_invalid(inputs, kind, key),
+            _ if kind == Kind::MCPUpstream && upstream.refusing.is_none() && is_elsewhere(inputs, key) => true,
+            Some(consent) => !consent.includes(&key.namespace, gateway, inputs),
+            None => !is_invalid(inputs, kind, key),
         }
     };
     let mut revoked: Vec<_> =
@@ -63,7 +63,7 @@ fn plugins_of(inputs: &Inputs, plan: &Plan) -> Vec<Revoked> {
             // An invalid plugin still consents to every use that it permitted before.
             None if is_invalid(inputs, Kind::Plugin, plugin) => continue,
             None => (Reason::PluginNotFound, None),
-            Some(input) if permits(inputs, input, user, configures) => continue,
+            Some(input) if plugins::permit(inputs, input, user, configures).is_ok() => continue,
             Some(_) => (Reason::RefNotPermitted, Some(user.clone())),
         };
         if seen.insert((plugin.clone(), of.clone())) {
@@ -85,11 +85,6 @@ fn uses(plan: &Plan) -> impl Iterator<Item = (&ObjectKey, &ObjectKey, bool)> {
         available.map(|step| (&upstream.key, &step.key, upstream.configures(step)))
     });
     entries.chain(steps)
-}
-
-fn permits(inputs: &Inputs, plugin: &PluginInput, user: &ObjectKey, configures: bool) -> bool {
-    let is_own = user.namespace == plugin.key.namespace;
-    is_own || (plugins::permitted(inputs, plugin, &user.namespace) && (!configures || plugin.config_overrides))
 }
 
 /// Applies `restrictions` to the running plan.

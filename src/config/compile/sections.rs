@@ -1,8 +1,10 @@
 //! Compiles bindings of sections: which ones the gateway takes, and whether their upstreams can be used.
 
-use super::takes::{by_both, includes, shared, takes};
+use super::life_cycle::{Planned, PlannedKind, compile, in_order};
+use super::takes::{Consent, shared};
+use super::world::World;
 use super::{FieldFault, bounds, id, is_invalid};
-use crate::config::input::{Inputs, SectionInput, UpstreamInput};
+use crate::config::input::{Inputs, Labels, SectionInput, UpstreamInput};
 use crate::config::nearest::nearest;
 use crate::config::sections::document_glob;
 use crate::domain::ids::{Kind, ObjectKey};
@@ -13,88 +15,57 @@ use crate::domain::reason::Reason;
 /// The glob of a binding whose own glob is not valid: it counts in every document.
 const EVERY_DOCUMENT: &str = "**";
 
-/// What bindings are compiled for.
-struct SectionContext<'a> {
-    inputs: &'a Inputs,
-    previous: Option<&'a Plan>,
-    gateway: &'a ObjectKey,
-    /// Bindings that the gateway takes; `None` means all.
-    takes: Option<&'a Takes>,
-    upstreams: &'a [UpstreamPlan],
+/// Bindings of sections to upstreams of the plan.
+pub(super) struct Sections<'a> {
+    pub(super) world: World<'a>,
+    pub(super) upstreams: &'a [UpstreamPlan],
 }
 
-/// Returns the bindings that the gateway takes; `takes` decides which. Of equally specific ones, the first counts.
-pub(super) fn compile(
-    inputs: &Inputs,
-    previous: Option<&Plan>,
-    gateway: &ObjectKey,
-    takes: Option<&GatewayTakes>,
-    upstreams: &[UpstreamPlan],
-    problems: &mut Vec<Problem>,
-) -> Vec<SectionPlan> {
-    let takes = takes.map(|takes| &takes.sections);
-    let context = SectionContext { inputs, previous, gateway, takes, upstreams };
-    let mut plans = Vec::new();
-    for section in &context.inputs.sections {
-        if context.is_taken(section, problems) {
-            plans.push(context.compile_one(section, problems));
+impl PlannedKind for Sections<'_> {
+    type Input = SectionInput;
+    type Plan = SectionPlan;
+    const KIND: Kind = Kind::SectionBinding;
+    const FIELD: &'static str = "sections";
+    const WANTED: fn(&GatewayTakes) -> &Takes = |takes| &takes.sections;
+    const WRITTEN: fn(&Inputs) -> &[SectionInput] = |inputs| &inputs.sections;
+    const PLANNED: fn(&Plan) -> Vec<Planned<'_, SectionPlan>> =
+        |plan| plan.sections.iter().map(|it| (&it.key, None, it)).collect();
+    const REFUSED: &'static str = "No accepted form of it is known, so nothing is visible in its part of any document";
+
+    fn about(input: &SectionInput) -> (&ObjectKey, &Labels, Consent<'_>) {
+        (&input.plan.key, &input.labels, Consent::Gateways(&input.gateways))
+    }
+
+    fn accept(&self, input: &SectionInput, _: &mut Vec<Problem>) -> Result<SectionPlan, Vec<FieldFault>> {
+        let plan = &input.plan;
+        let glob = document_glob(&plan.glob);
+        let glob = glob.map_err(|why| (Reason::InvalidPattern, "spec.document.glob".to_owned(), why));
+        let checked = glob.and_then(|_| bounds::check(self.world.inputs, &id(Self::KIND, &plan.key), plan));
+        checked.map(|()| plan.clone()).map_err(|fault| vec![fault])
+    }
+
+    fn accepted(before: &SectionPlan) -> Option<SectionPlan> {
+        let is_wrong = before.refusing.as_ref().is_some_and(|refusal| refusal.reason == Reason::InvalidPattern);
+        (!is_wrong).then(|| SectionPlan { refusing: None, ..before.clone() })
+    }
+
+    /// The form counts in every document.
+    fn refusing(&self, input: &SectionInput, _: Option<&SectionPlan>, fault: &FieldFault) -> SectionPlan {
+        let refusing = Some(Refusal { reason: fault.0, message: format!("{}. {}", fault.2, Self::REFUSED) });
+        SectionPlan { glob: EVERY_DOCUMENT.to_owned(), refusing, ..input.plan.clone() }
+    }
+}
+
+impl Sections<'_> {
+    /// Returns the bindings that the gateway takes. Of equally specific ones, the first counts.
+    pub(super) fn compile(&self, problems: &mut Vec<Problem>) -> Vec<SectionPlan> {
+        let mut plans = in_order(compile(self, &self.world, problems));
+        for plan in &mut plans {
+            let refusal = self.refusal(plan, problems);
+            plan.refusing = plan.refusing.take().or(refusal);
         }
-    }
-    // A binding that is not valid any more keeps its form and its place, if the gateway still takes it.
-    let before = context.previous.iter().flat_map(|plan| plan.sections.iter().enumerate());
-    for (place, kept) in before.filter(|(_, kept)| context.keeps(kept)) {
-        plans.insert(place.min(plans.len()), accepted(kept));
-    }
-    for plan in &mut plans {
-        let refusal = context.refusal(plan, problems);
-        plan.refusing = plan.refusing.take().or(refusal);
-    }
-    report_conflicts(&plans, problems);
-    plans
-}
-
-impl SectionContext<'_> {
-    fn is_taken(&self, section: &SectionInput, problems: &mut Vec<Problem>) -> bool {
-        let (Some(wanted), key) = (self.takes, &section.plan.key) else { return true };
-        let taken = takes(wanted, &self.gateway.namespace, &key.namespace, &section.labels, self.inputs);
-        by_both((self.gateway, taken, "spec.sections"), id(Kind::SectionBinding, key), &section.gateways, problems)
-    }
-
-    /// Whether the binding is invalid now, and the gateway still takes its namespace. A mistake can be in its labels.
-    fn keeps(&self, kept: &SectionPlan) -> bool {
-        let (own, namespace) = (&self.gateway.namespace, &kept.key.namespace);
-        let keeps = |wanted: &Takes| includes(&wanted.namespaces, own, namespace, self.inputs);
-        is_invalid(self.inputs, Kind::SectionBinding, &kept.key) && self.takes.is_none_or(keeps)
-    }
-
-    /// Returns the binding as written; if that is not accepted, its last accepted form; if there is none, a form that
-    /// refuses calls from its part of every document.
-    fn compile_one(&self, section: &SectionInput, problems: &mut Vec<Problem>) -> SectionPlan {
-        let plan = &section.plan;
-        let (reason, field, mut message) = match self.accept(plan) {
-            Ok(()) => return plan.clone(),
-            Err(fault) => fault,
-        };
-        let before = self.previous.iter().flat_map(|before| &before.sections).find(|before| before.key == plan.key);
-        let form = match before.map(accepted).filter(|before| before.refusing.is_none()) {
-            Some(before) => {
-                message.push_str(". The last accepted form runs on");
-                before
-            }
-            None => {
-                message
-                    .push_str(". No accepted form of it is known, so nothing is visible in its part of any document");
-                let refusing = Some(Refusal { reason, message: message.clone() });
-                SectionPlan { glob: EVERY_DOCUMENT.to_owned(), refusing, ..plan.clone() }
-            }
-        };
-        problems.push(Problem::error(reason, id(Kind::SectionBinding, &plan.key), field, message));
-        form
-    }
-
-    fn accept(&self, plan: &SectionPlan) -> Result<(), FieldFault> {
-        document_glob(&plan.glob).map_err(|why| (Reason::InvalidPattern, "spec.document.glob".to_owned(), why))?;
-        bounds::check(self.inputs, &id(Kind::SectionBinding, &plan.key), plan)
+        report_conflicts(&plans, problems);
+        plans
     }
 
     /// Returns why the upstream of a binding cannot be used; `None` if it can.
@@ -108,22 +79,28 @@ impl SectionContext<'_> {
 
     fn unusable(&self, plan: &SectionPlan) -> Option<(Reason, String)> {
         let (upstream, own) = (&plan.upstream, &plan.key.namespace);
-        let input = self.inputs.upstreams.iter().find(|input| input.plan.key == *upstream);
-        let is_known = input.is_some() || is_invalid(self.inputs, Kind::MCPUpstream, upstream);
-        let permits = |input: &UpstreamInput| shared(input.share_with.as_ref(), &upstream.namespace, own, self.inputs);
+        let input = self.world.inputs.upstreams.iter().find(|input| input.plan.key == *upstream);
+        let is_known = input.is_some() || is_invalid(self.world.inputs, Kind::MCPUpstream, upstream);
+        let permits =
+            |input: &UpstreamInput| shared(input.share_with.as_ref(), &upstream.namespace, own, self.world.inputs);
         // An upstream that is not valid any more consents to what it consented to before; that of its own namespace is not needed.
-        let mut before = self.previous.iter().flat_map(|before| &before.sections);
+        let mut before = self.world.previous.iter().flat_map(|before| &before.sections);
         let mut had_it = || before.any(|it| it.key == plan.key && it.upstream == *upstream && it.refusing.is_none());
-        if is_known && !input.map_or_else(|| upstream.namespace == *own || had_it(), permits) {
+        let is_served = self.upstreams.iter().any(|served| served.key == *upstream);
+        // One that is not served needs no consent either. Else the next plan would give another reason.
+        if is_known && !input.map_or_else(|| upstream.namespace == *own || !is_served || had_it(), permits) {
             let why = format!("{upstream} is not shared with {own}: name {own} in spec.shareWith of the upstream");
             return Some((Reason::RefNotPermitted, why));
         }
-        if self.upstreams.iter().any(|served| served.key == *upstream) {
+        if is_served {
             return None;
         }
         let why = match is_known {
             true => {
-                format!("{} does not serve MCPUpstream {upstream}: see spec.upstreams of the gateway", self.gateway)
+                format!(
+                    "{} does not serve MCPUpstream {upstream}: see spec.upstreams of the gateway",
+                    self.world.gateway.key
+                )
             }
             false => {
                 let beside = self.upstreams.iter().filter(|served| served.key.namespace == upstream.namespace);
@@ -134,12 +111,6 @@ impl SectionContext<'_> {
         };
         Some((Reason::UpstreamNotFound, why))
     }
-}
-
-/// Returns an earlier form without what it was refused for then, unless it was never accepted.
-fn accepted(before: &SectionPlan) -> SectionPlan {
-    let is_wrong = |refusal: &Refusal| refusal.reason == Reason::InvalidPattern;
-    SectionPlan { refusing: before.refusing.clone().filter(is_wrong), ..before.clone() }
 }
 
 /// Reports each binding that is as specific as an earlier one with the same glob, for another upstream.

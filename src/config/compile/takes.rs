@@ -3,11 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::config::input::{Inputs, InvalidObject, Labels, Namespaces, Takes};
-use crate::domain::ids::{ObjectId, ObjectKey};
+use crate::config::input::{Inputs, Labels, Namespaces, Takes};
+use crate::domain::ids::ObjectKey;
 use crate::domain::plan::{LabelExpression, LabelOperator, LabelSelector};
-use crate::domain::problem::Problem;
-use crate::domain::reason::Reason;
 
 /// Label that contains the name of a namespace. Kubernetes sets it on every namespace.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
@@ -22,39 +20,29 @@ pub(super) fn includes(namespaces: &Namespaces, own: &str, namespace: &str, inpu
     }
 }
 
-/// Whether a gateway of namespace `own` takes an object of `namespace` with these labels.
-pub(super) fn takes(takes: &Takes, own: &str, namespace: &str, labels: &Labels, inputs: &Inputs) -> bool {
-    includes(&takes.namespaces, own, namespace, inputs) && takes.selector.matches(labels)
+/// Whether a gateway of namespace `own` takes an object of `namespace` with these labels. Labels that are not known count as those
+/// that it wants.
+pub(super) fn takes(takes: &Takes, own: &str, namespace: &str, labels: Option<&Labels>, inputs: &Inputs) -> bool {
+    includes(&takes.namespaces, own, namespace, inputs) && labels.is_none_or(|labels| takes.selector.matches(labels))
 }
 
-/// Whether `gateway` takes an object, as `taken` says, and the object is for it. An object of another namespace must name
-/// the gateway. If only one side agrees, adds a warning to `problems`; `field` is the field of the gateway.
-pub(super) fn by_both(
-    (gateway, taken, field): (&ObjectKey, bool, &str),
-    object: ObjectId,
-    gateways: &[ObjectKey],
-    problems: &mut Vec<Problem>,
-) -> bool {
-    let names_it = names(gateways, &object.key.namespace, gateway);
-    if taken != names_it {
-        let message = match taken {
-            true => format!("{gateway} takes it, but it does not name that gateway in spec.gateways"),
-            false => format!("it is for {gateway}, which does not take it ({field} of the gateway)"),
-        };
-        problems.push(Problem::warning(Reason::NotTaken, object, "spec.gateways", message));
+/// To which gateways the owner of an object gives it.
+pub(super) enum Consent<'a> {
+    /// `spec.gateways`: these; empty means those of its namespace.
+    Gateways(&'a [ObjectKey]),
+    /// `spec.shareWith`: those of its namespace and of these.
+    ShareWith(Option<&'a Namespaces>),
+}
+
+impl Consent<'_> {
+    /// Whether an object of `namespace` is for `gateway`.
+    pub(super) fn includes(&self, namespace: &str, gateway: &ObjectKey, inputs: &Inputs) -> bool {
+        match self {
+            Self::Gateways([]) => namespace == gateway.namespace,
+            Self::Gateways(gateways) => gateways.contains(gateway),
+            Self::ShareWith(with) => shared(*with, namespace, &gateway.namespace, inputs),
+        }
     }
-    taken && names_it
-}
-
-/// Whether an object of `namespace` with this list of gateways is for `gateway`.
-pub(super) fn names(gateways: &[ObjectKey], namespace: &str, gateway: &ObjectKey) -> bool {
-    if gateways.is_empty() { namespace == gateway.namespace } else { gateways.contains(gateway) }
-}
-
-/// Whether a gateway of namespace `own` takes an invalid object. Labels that cannot be read count as those that it wants.
-pub(super) fn takes_invalid(takes: &Takes, own: &str, object: &InvalidObject, inputs: &Inputs) -> bool {
-    includes(&takes.namespaces, own, &object.id.key.namespace, inputs)
-        && object.labels.as_ref().is_none_or(|labels| takes.selector.matches(labels))
 }
 
 /// Whether an object of namespace `own` can be used from `namespace`.

@@ -1,38 +1,82 @@
 //! Compiles upstreams: which ones a gateway serves, and in which form.
 
-use super::kept::{accepted, kept_forms};
-use super::names::{Candidate, is_same_object};
-use super::{Faults, FieldFault, bounds, id, takes, values};
-use crate::config::input::{Inputs, UpstreamInput};
+use super::fault::invalid;
+use super::life_cycle::{Planned, PlannedKind};
+use super::references::accepted;
+use super::takes::Consent;
+use super::world::World;
+use super::{Faults, FieldFault, bounds, id, values};
+use crate::config::input::{Inputs, Labels, UpstreamInput};
 use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::plan::{GatewayTakes, NamedValue, Plan, Refusal, Takes, TransportPlan, UpstreamPlan};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
-/// Returns the upstreams in routing order, and the kept forms of invalid ones. `takes` decides which upstreams are served; `None`
-/// means all.
-pub(super) fn compile(
-    inputs: &Inputs,
-    previous: Option<&Plan>,
-    gateway: &ObjectKey,
-    takes: Option<&GatewayTakes>,
-    problems: &mut Vec<Problem>,
-) -> Vec<Candidate> {
-    let takes = takes.map(|takes| &takes.upstreams);
-    let mut candidates = Vec::with_capacity(inputs.upstreams.len());
-    for upstream in &inputs.upstreams {
-        if is_taken(inputs, gateway, takes, upstream, problems) {
-            candidates.push(Candidate::new(compile_one(inputs, previous, upstream, problems)));
+/// Upstreams, which become part of a plan if their own namespace shares them.
+pub(super) struct Upstreams<'a>(pub(super) World<'a>);
+
+impl PlannedKind for Upstreams<'_> {
+    type Input = UpstreamInput;
+    type Plan = UpstreamPlan;
+    const KIND: Kind = Kind::MCPUpstream;
+    const FIELD: &'static str = "upstreams";
+    const WANTED: fn(&GatewayTakes) -> &Takes = |takes| &takes.upstreams;
+    const WRITTEN: fn(&Inputs) -> &[UpstreamInput] = |inputs| &inputs.upstreams;
+    const PLANNED: fn(&Plan) -> Vec<Planned<'_, UpstreamPlan>> = |plan| planned(plan, Kind::MCPUpstream);
+
+    fn about(input: &UpstreamInput) -> (&ObjectKey, &Labels, Consent<'_>) {
+        (&input.plan.key, &input.plan.labels, Consent::ShareWith(input.share_with.as_ref()))
+    }
+
+    fn accept(&self, input: &UpstreamInput, problems: &mut Vec<Problem>) -> Result<UpstreamPlan, Vec<FieldFault>> {
+        accept(self.0.inputs, input, problems).map_err(|fault| vec![fault])
+    }
+
+    fn accepted(before: &UpstreamPlan) -> Option<UpstreamPlan> {
+        accepted(before)
+    }
+
+    fn kept(&self, form: UpstreamPlan, input: Option<&UpstreamInput>) -> UpstreamPlan {
+        let form = switched(self.0.inputs, form, input.map(|input| &input.plan));
+        match taken_address(self.0.inputs, &form.key) {
+            Some(message) if input.is_none() => refusing(&form, Reason::NameTaken, message),
+            _ => form,
         }
     }
-    for kept in kept_forms(Kind::MCPUpstream, inputs, previous, gateway, takes) {
-        let form = match taken_address(inputs, &kept.form.key) {
-            Some(message) => refusing(&kept.form, Reason::NameTaken, message),
-            None => kept.form,
-        };
-        candidates.push(Candidate { form, ..kept });
+
+    fn refusing(&self, input: &UpstreamInput, before: Option<&UpstreamPlan>, fault: &FieldFault) -> UpstreamPlan {
+        let (reason, _, message) = fault;
+        // As long as it is not known whether a server that the operator runs has its address, a form that refuses calls stays
+        // as it was: another message would be another revision of the gateway's plan.
+        let awaited = before.filter(|_| *reason == Reason::Pending && input.managed.is_some());
+        let refusing = || refusing(&input.plan, *reason, message);
+        awaited.map_or_else(refusing, |before| self.kept(before.clone(), Some(input)))
     }
-    candidates
+
+    fn resolve(&self, form: &mut UpstreamPlan) -> Vec<FieldFault> {
+        self.0.resolve(form)
+    }
+
+    fn effect(form: &UpstreamPlan, runs_on: bool) -> &'static str {
+        match runs_on {
+            _ if !form.enabled => "It is switched off",
+            true => "The last accepted form runs on",
+            false => Self::REFUSED,
+        }
+    }
+}
+
+/// Returns an earlier form of an upstream or pipeline, switched off or on as it is `written`. `None` is one that is invalid.
+pub(super) fn switched(inputs: &Inputs, form: UpstreamPlan, written: Option<&UpstreamPlan>) -> UpstreamPlan {
+    let off = || invalid(inputs, form.kind(), &form.key).and_then(|invalid| invalid.off);
+    let enabled = written.map(|written| written.enabled).or_else(|| off().map(|off| !off));
+    UpstreamPlan { enabled: enabled.unwrap_or(form.enabled), ..form }
+}
+
+/// Returns the forms of upstreams or pipelines in a plan.
+pub(super) fn planned(plan: &Plan, kind: Kind) -> Vec<Planned<'_, UpstreamPlan>> {
+    let forms = plan.upstreams.iter().filter(|form| form.kind() == kind);
+    forms.map(|form| (&form.key, Some(&form.labels), form)).collect()
 }
 
 /// Refuses the calls of upstreams that would get tokens of users and may not have them sent where they say.
@@ -60,56 +104,6 @@ fn may_exchange(inputs: &Inputs, gateway: &ObjectKey, plan: &UpstreamPlan) -> bo
     oauth.exchange.is_none()
         || plan.key.namespace == gateway.namespace
         || oauth.issuer.as_deref().is_some_and(|issuer| issuers.any(|known| known == issuer))
-}
-
-fn is_taken(
-    inputs: &Inputs,
-    gateway: &ObjectKey,
-    wanted: Option<&Takes>,
-    upstream: &UpstreamInput,
-    problems: &mut Vec<Problem>,
-) -> bool {
-    let key = &upstream.plan.key;
-    let Some(wanted) = wanted else { return true };
-    if !takes::takes(wanted, &gateway.namespace, &key.namespace, &upstream.plan.labels, inputs) {
-        return false;
-    }
-    if takes::shared(upstream.share_with.as_ref(), &key.namespace, &gateway.namespace, inputs) {
-        return true;
-    }
-    let message = format!("{key} is not shared with {} (its spec.shareWith)", gateway.namespace);
-    problems.push(Problem::warning(Reason::RefNotPermitted, id(Kind::MCPUpstream, key), "spec.shareWith", message));
-    false
-}
-
-/// Returns the upstream as written; if that is not accepted, its last accepted form; if there is none, a form that
-/// refuses calls. As long as it is not known whether a server that the operator runs has its address, a form that refuses
-/// calls stays as it was, too: another message would be another revision of the gateway's plan.
-fn compile_one(
-    inputs: &Inputs,
-    previous: Option<&Plan>,
-    upstream: &UpstreamInput,
-    problems: &mut Vec<Problem>,
-) -> UpstreamPlan {
-    let (reason, field, mut message) = match accept(inputs, upstream, problems) {
-        Ok(plan) => return plan,
-        Err(fault) => fault,
-    };
-    let key = &upstream.plan.key;
-    let is_awaited = reason == Reason::Pending && upstream.managed.is_some();
-    let before = previous.and_then(|plan| plan.upstream(&key.name));
-    let before = before.filter(|before| is_same_object(&upstream.plan, before));
-    let before = before.and_then(|before| accepted(before).or_else(|| is_awaited.then(|| before.clone())));
-    let mut plan = before.unwrap_or_else(|| refusing(&upstream.plan, reason, &message));
-    // `enabled` takes effect even if the rest of the object is wrong.
-    plan.enabled = upstream.plan.enabled;
-    message.push_str(match plan.refusing {
-        _ if !plan.enabled => ". It is switched off",
-        Some(_) => ". Its calls are refused",
-        None => ". The last accepted form runs on",
-    });
-    problems.push(Problem::error(reason, id(Kind::MCPUpstream, key), field, message));
-    plan
 }
 
 /// Returns why nothing may be sent to the address of a server that the operator runs, if somebody else is there.

@@ -1,4 +1,4 @@
-//! The context in which chains are compiled.
+//! What the objects of one gateway are compiled for.
 
 use std::cell::RefCell;
 
@@ -8,17 +8,23 @@ use crate::config::config_schema::ConfigChecks;
 use crate::config::input::Inputs;
 use crate::config::nearest::BoundedNearest;
 use crate::domain::ids::ObjectKey;
-use crate::domain::plan::{ChainPlan, GatewayPlan, Plan, Takes};
+use crate::domain::plan::{ChainPlan, GatewayPlan, GatewayTakes, Plan};
 
-/// Everything that the compilation of chains depends on.
+/// What the compilation of every kind depends on.
+#[derive(Clone, Copy)]
 pub(super) struct World<'a> {
     pub(super) inputs: &'a Inputs,
-    /// The running plan.
+    /// The running plan, which contains the last accepted forms.
     pub(super) previous: Option<&'a Plan>,
     pub(super) gateway: &'a GatewayPlan,
-    /// Chains that the gateway takes; `None` means all.
-    pub(super) takes: Option<&'a Takes>,
+    /// What the gateway takes; `None` means everything.
+    pub(super) takes: Option<&'a GatewayTakes>,
     pub(super) plugins: &'a Plugins<'a>,
+}
+
+/// Everything that the compilation of chains depends on.
+pub(super) struct Chains<'a> {
+    pub(super) world: World<'a>,
     pub(super) upstreams: ByName<'a>,
     /// The checks of the entries' configurations.
     pub(super) checks: RefCell<ConfigChecks<'a>>,
@@ -26,9 +32,9 @@ pub(super) struct World<'a> {
     pub(super) nearest: BoundedNearest,
 }
 
-impl World<'_> {
+impl Chains<'_> {
     /// Returns the last accepted form of a chain.
     pub(super) fn accepted(&self, chain: &ObjectKey) -> Option<&ChainPlan> {
-        self.previous.and_then(|plan| plan.chain(chain)).filter(|chain| chain.refusing.is_none())
+        self.world.previous.and_then(|plan| plan.chain(chain)).filter(|chain| chain.refusing.is_none())
     }
 }

@@ -7,12 +7,10 @@ use serde_json::Value;
 
 use super::random::Dice;
 use super::*;
-use crate::config::compile::{restrict, restrictions};
 use crate::domain::plan::Takes;
 
-/// How many histories are made, and how many edits each has.
-const HISTORIES: u64 = 25;
-const EDITS: usize = 40;
+/// How many edits a history has.
+const EDITS: u64 = 40;
 /// How many earlier plans are restricted by the newest inputs.
 const REVISIONS: usize = 3;
 
@@ -299,15 +297,6 @@ fn effects(plan: &Plan) -> Value {
     value
 }
 
-/// Returns `plan` with the restrictions that follow from `inputs`.
-fn obeying(plan: &Plan, inputs: &Inputs) -> Plan {
-    let mut obeying = plan.clone();
-    let mut counts = restrictions(inputs, plan);
-    (counts.stopped, counts.stop_cancels) = (plan.gateway.stopped, plan.gateway.stop_cancels);
-    restrict(&mut obeying, &counts);
-    obeying
-}
-
 /// Asserts what an earlier plan is after the restrictions of the newest objects: objects that are there are as they were, unless a
 /// plugin was taken from them, and others are gone.
 fn judge_revision(revision: &Plan, world: &World, inputs: &Inputs) {
@@ -360,7 +349,17 @@ fn judge_takes(plan: &Plan) {
 
 #[test]
 fn what_is_in_force_stays_no_name_changes_hands_and_a_plans_own_inputs_restrict_nothing() {
-    for history in 0..HISTORIES {
+    judge_edits(1000);
+}
+
+#[test]
+#[ignore = "long: make test-long"]
+fn the_same_holds_for_ten_thousand_edits() {
+    judge_edits(10_000);
+}
+
+fn judge_edits(edits: u64) {
+    for history in 0..edits.div_ceil(EDITS) {
         let mut dice = Dice(history << 32);
         let mut world = World::default();
         world.0.push(((Kind::MCPGateway, GATEWAY.to_owned()), Written::Valid(1)));

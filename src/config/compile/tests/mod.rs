@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use super::compile;
+use super::{compile, restrict, restrictions};
 use crate::config::config_schema::ConfigSchema;
 use crate::config::input::{
     ChainInput, EntryInput, GatewayInput, Inputs, InvalidObject, ManagedInput, Namespaces, PipelineInput, PluginInput,
@@ -354,6 +354,15 @@ fn runs(plan: &Plan, name: &str) -> Vec<String> {
             Some(refusal) => format!("{} {:?} {}", e.plugin.name, e.failure_policy, refusal.reason),
         })
         .collect()
+}
+
+/// Returns `plan` with the restrictions that follow from `inputs`.
+fn obeying(plan: &Plan, inputs: &Inputs) -> Plan {
+    let mut obeying = plan.clone();
+    let mut counts = restrictions(inputs, plan);
+    (counts.stopped, counts.stop_cancels) = (plan.gateway.stopped, plan.gateway.stop_cancels);
+    restrict(&mut obeying, &counts);
+    obeying
 }
 
 fn code_of<'a>(plan: &'a Plan, name: &str) -> &'a str {

@@ -1,7 +1,6 @@
 //! Pipelines: names, references, and forms that are kept.
 
 use super::*;
-use crate::config::compile::{restrict, restrictions};
 use crate::domain::plan::{Restrictions, Revoked};
 use crate::domain::reason::Reason;
 
@@ -317,14 +316,6 @@ fn no_kept_form_is_served_once_the_gateway_takes_its_namespace_no_more() {
     assert_eq!(all(&compile(&wrong, Some(&first)).0), ["b"; 4]);
     wrong.invalid.iter_mut().for_each(|object| object.labels = Some(Default::default()));
     assert_eq!(all(&compile(&wrong, Some(&first)).0), ["b"; 4]);
-}
-
-/// Returns `plan` with the restrictions that follow from `inputs`.
-fn obeying(plan: &Plan, inputs: &Inputs) -> Plan {
-    let mut plan = plan.clone();
-    let counts = restrictions(inputs, &plan);
-    restrict(&mut plan, &counts);
-    plan
 }
 
 #[test]

@@ -1,17 +1,8 @@
 //! Revocations take effect immediately on the running plan, however old it is.
 
 use super::*;
-use crate::config::compile::{restrict, restrictions};
 use crate::domain::plan::{Restrictions, Revoked};
 use crate::domain::reason::Reason;
-
-/// Returns `plan` with the restrictions that follow from `inputs`.
-fn obeying(plan: &Plan, inputs: &Inputs) -> Plan {
-    let mut plan = plan.clone();
-    let counts = restrictions(inputs, &plan);
-    restrict(&mut plan, &counts);
-    plan
-}
 
 #[test]
 fn edits_wait_and_nothing_else_changes() {

@@ -159,3 +159,53 @@ fn an_unreadable_plugin_is_used_elsewhere_only_where_it_was() {
     assert_eq!(runs(&plan, "uses"), ["p LastGood"]);
     assert_eq!(runs(&plan, "newcomer"), ["p Fail RefNotPermitted"]);
 }
+
+/// Compiles `inputs`, and twice more with an object that is invalid and after `edit`. Asserts that the third plan is the second
+/// one. Returns the first and the last.
+fn after_it_is_invalid(mut inputs: Inputs, (kind, name): (Kind, &str), edit: fn(&mut Inputs)) -> [Plan; 2] {
+    let first = compile(&inputs, None).0;
+    inputs.plugins.retain(|plugin| kind != Kind::Plugin || plugin.key != key(name));
+    inputs.upstreams.retain(|upstream| kind != Kind::MCPUpstream || upstream.plan.key != key(name));
+    inputs.invalid.push(invalid(kind, name));
+    edit(&mut inputs);
+    let plan = compile(&inputs, Some(&first)).0;
+    assert_eq!(serde_json::to_string(&compile(&inputs, Some(&plan)).0).unwrap(), serde_json::to_string(&plan).unwrap());
+    [first, plan]
+}
+
+#[test]
+fn what_a_gateway_takes_no_more_is_refused_for_one_reason() {
+    let mut inputs = across(Namespaces::All, Some(Namespaces::All), &["default/gw"]);
+    let takes = gateway(&mut inputs);
+    (takes.plugins.namespaces, takes.sections.namespaces) = (Namespaces::All, Namespaces::All);
+    add_phase(&mut inputs, "team/step");
+    plugin_of(&mut inputs, "team/step").share_with = Some(Namespaces::All);
+    inputs.pipelines.push(pipeline("run", "run", &["team/step"]));
+    let mut bound = section("bound");
+    bound.plan.upstream = key("team/up");
+    inputs.sections.push(bound);
+    let refusal = |plan: &Plan| plan.sections[0].refusing.clone().map(|refusal| refusal.reason.to_string());
+
+    let [first, plan] = after_it_is_invalid(inputs.clone(), (Kind::MCPUpstream, "team/up"), |inputs| {
+        gateway(inputs).upstreams.namespaces = Namespaces::Same;
+    });
+    assert_eq!([refusal(&first), refusal(&plan)], [None, Some("UpstreamNotFound".to_owned())]);
+
+    let [first, plan] = after_it_is_invalid(inputs, (Kind::Plugin, "team/step"), |inputs| {
+        gateway(inputs).plugins.namespaces = Namespaces::Same;
+    });
+    let why = |plan: &Plan| plan.upstream("run").and_then(|run| Some(run.refusing.as_ref()?.message.clone()));
+    assert_eq!(why(&first), None);
+    let why = why(&plan).unwrap();
+    assert!(why.contains("gateway default/gw does not take Plugin team/step"), "{why}");
+}
+
+#[test]
+fn an_invalid_plugin_keeps_its_place_where_it_cannot_run() {
+    let mut inputs = folder();
+    add_plugin(&mut inputs, "lib/last", |plugin| plugin.order = 5);
+    inputs.chains = vec![chain("checks", &["lib/last", "guard"])];
+    let [first, plan] = after_it_is_invalid(inputs, (Kind::Plugin, "lib/last"), |_| {});
+    assert_eq!(runs(&first, "checks"), ["guard Fail", "last Fail RefNotPermitted"]);
+    assert_eq!(runs(&plan, "checks"), runs(&first, "checks"));
+}

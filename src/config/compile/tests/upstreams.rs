@@ -1,7 +1,6 @@
 //! Upstreams: names, routing order, and which ones refuse calls.
 
 use super::*;
-use crate::config::compile::restrictions;
 use crate::domain::plan::{ExchangePlan, JwtPlan, OAuthPlan, Revoked};
 use crate::domain::reason::Reason;
 
