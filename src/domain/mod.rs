@@ -21,7 +21,6 @@ pub mod egress;
 pub mod environment_text;
 pub mod extensions;
 mod failure;
-pub mod handle;
 pub mod header_text;
 pub mod health;
 pub mod history;

@@ -25,7 +25,7 @@ use super::servers::Servers;
 use super::views::Views;
 use super::{Engine, Ports};
 use crate::domain::budget::ByteBudget;
-use crate::domain::ports::{Audit, Authenticate, Clock, CompleteModel, Records, RunPlugin};
+use crate::domain::ports::{Authenticate, Clock, CompleteModel, Records, RunPlugin};
 use crate::telemetry::metrics::Metrics;
 
 /// The parts that others are made of.
@@ -48,8 +48,40 @@ struct Base {
 }
 
 impl Base {
-    fn audit(port: Option<Arc<dyn Audit>>, in_force: &Arc<InForce>, clock: &Arc<dyn Clock>) -> Arc<AuditTrail> {
-        Arc::new(AuditTrail { port, in_force: Arc::clone(in_force), clock: Arc::clone(clock) })
+    fn new(ports: &Ports, metrics: Metrics, budget: Arc<ByteBudget>) -> Self {
+        let Ports { plugins, upstreams, records, audit, clock, .. } = ports;
+        let (metrics, probes, catalogues) = (Arc::new(metrics), Arc::<Probes>::default(), Arc::<Catalogues>::default());
+        let in_force = Arc::new(InForce::new(Arc::clone(&catalogues)));
+        Self {
+            plugins: Arc::clone(plugins),
+            servers: Arc::new(Servers::new(Arc::clone(upstreams))),
+            records: Arc::clone(records),
+            clock: Arc::clone(clock),
+            budget,
+            runs: Arc::default(),
+            subscribers: Arc::default(),
+            gate: Arc::new(Gate::new(&in_force, &metrics, clock)),
+            audit: Arc::new(AuditTrail {
+                port: audit.clone(),
+                in_force: Arc::clone(&in_force),
+                clock: Arc::clone(clock),
+            }),
+            ends: CallEnds {
+                metrics: Arc::clone(&metrics),
+                clock: Arc::clone(clock),
+                catalogues: Arc::clone(&catalogues),
+                probes: Arc::clone(&probes),
+            },
+            loads: PluginLoads {
+                plugins: Arc::clone(plugins),
+                in_force: Arc::clone(&in_force),
+                metrics: Arc::clone(&metrics),
+            },
+            metrics,
+            probes,
+            catalogues,
+            in_force,
+        }
     }
 
     fn chains(&self, inner: Weak<dyn InnerCalls>) -> Arc<Chains> {
@@ -180,63 +212,30 @@ impl Base {
 impl Engine {
     /// Creates an engine without a plan. Every call is refused until the first plan is applied.
     pub fn new(ports: Ports, metrics: Metrics, budget: Arc<ByteBudget>) -> Arc<Self> {
-        let Ports { plugins, upstreams, models, records, history, audit, credentials, clock } = ports;
-        let metrics = Arc::new(metrics);
-        let (servers, probes) = (Arc::new(Servers::new(upstreams)), Arc::new(Probes::default()));
-        let catalogues = Arc::new(Catalogues::default());
-        let in_force = Arc::new(InForce::new(Arc::clone(&catalogues)));
-        let base = Base {
-            ends: CallEnds {
-                metrics: Arc::clone(&metrics),
-                clock: Arc::clone(&clock),
-                catalogues: Arc::clone(&catalogues),
-                probes: Arc::clone(&probes),
-            },
-            loads: PluginLoads {
-                plugins: Arc::clone(&plugins),
-                in_force: Arc::clone(&in_force),
-                metrics: Arc::clone(&metrics),
-            },
-            gate: Arc::new(Gate::new(&in_force, &metrics, &clock)),
-            audit: Base::audit(audit, &in_force, &clock),
-            runs: Arc::default(),
-            subscribers: Arc::default(),
-            plugins,
-            servers,
-            records,
-            clock,
-            metrics,
-            budget,
-            probes,
-            catalogues,
-            in_force,
-        };
+        let base = Base::new(&ports, metrics, budget);
+        let Ports { models, history, credentials, .. } = ports;
         let calls = base.calls(models);
-        let (invocations, applier) = (base.invocations(&calls), base.applier(&calls.lists));
-        let views = base.views(&credentials, &calls.lists);
-        let Base { plugins, servers, clock, metrics, budget, probes, catalogues, in_force, gate, audit, loads, .. } =
-            base;
         Arc::new(Self {
-            plugins,
-            servers,
             history,
+            invocations: base.invocations(&calls),
+            applier: base.applier(&calls.lists),
+            views: base.views(&credentials, &calls.lists),
             credentials,
-            clock,
-            metrics,
-            budget,
-            probes,
-            catalogues,
-            in_force,
-            gate,
-            audit,
-            loads,
+            plugins: base.plugins,
+            servers: base.servers,
+            clock: base.clock,
+            metrics: base.metrics,
+            budget: base.budget,
+            probes: base.probes,
+            catalogues: base.catalogues,
+            in_force: base.in_force,
+            gate: base.gate,
+            audit: base.audit,
+            loads: base.loads,
             chains: Arc::clone(&calls.chains),
             pipelines: Arc::clone(&calls.pipelines),
             lists: Arc::clone(&calls.lists),
             calls,
-            invocations,
-            applier,
-            views,
         })
     }
 }

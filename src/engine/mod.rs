@@ -84,29 +84,29 @@ pub struct Engine {
     metrics: Arc<Metrics>,
     budget: Arc<ByteBudget>,
     probes: Arc<Probes>,
-    /// What is known of upstreams.
+    /// The lists and the health of upstreams.
     pub catalogues: Arc<Catalogues>,
     /// The snapshot that calls run on.
     pub in_force: Arc<InForce>,
-    /// Limits, switches and sessions.
+    /// The state that decides which requests are accepted, and the sessions of their clients.
     pub gate: Arc<Gate>,
-    /// Rows of the audit trail.
+    /// Writes rows of the audit trail.
     pub audit: Arc<AuditTrail>,
-    /// Chains over calls.
+    /// Runs the chains of calls.
     pub chains: Arc<Chains>,
-    /// Which plugins are loaded.
+    /// The load states of plugins.
     pub loads: PluginLoads,
-    /// Runs of pipelines.
+    /// Runs pipelines, and the plugins that make tools.
     pub pipelines: Arc<Pipelines>,
-    /// Lists of upstreams.
+    /// Reads the lists of upstreams, and gives clients their pages.
     pub lists: Arc<Lists>,
-    /// Calls.
+    /// Runs the calls of clients, plugins and pipelines.
     pub calls: Arc<Calls>,
-    /// Invocations of the admin API.
+    /// Creates the invocations of the admin API and runs them.
     pub invocations: Arc<Invocations>,
     /// Puts plans in force.
     pub applier: Arc<Applier>,
-    /// What the admin API shows.
+    /// Reads the state of the other parts for the admin API.
     pub views: Arc<Views>,
 }
 

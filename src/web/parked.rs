@@ -12,11 +12,11 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::task_ticket::TaskTicket;
 use crate::domain::budget::{Account, ByteBudget, Category};
-use crate::domain::handle::new_handle;
 use crate::domain::item::ItemKind;
 use crate::domain::mirror::Mirrored;
 use crate::domain::rpc::RpcError;
 use crate::engine::exchange::AskedCall;
+use crate::engine::exchange::handle::new_handle;
 
 /// The maximum number of calls of one listener that are parked.
 const MAX_PARKED: usize = 256;

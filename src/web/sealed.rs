@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::client_sender::LONGEST_QUESTION;
 use super::listener_context::ListenerContext;
-use crate::domain::handle::new_handle;
 use crate::engine::access::sealed_id::{IdPurpose, IdScope, NotOpened, SealedId};
 use crate::engine::access::session::Session;
+use crate::engine::exchange::handle::new_handle;
 
 impl ListenerContext {
     /// Seals an id that is valid for `lives`. `session` is the id of the session that it is for; empty if there is none.

@@ -1,7 +1,8 @@
 //! The life cycle of upstreams, pipelines, chains and bindings of sections: which ones a gateway takes, and in which forms.
 //!
 //! An object is in force as written if that is accepted. Otherwise its last accepted form stays or, if there is none, a form
-//! that refuses calls takes its place. An object that is invalid keeps its form of the previous plan.
+//! that refuses calls takes its place. An object that is invalid keeps its form of the previous plan; a chain without one refuses
+//! the calls that it selects.
 
 use std::collections::HashMap;
 
@@ -32,7 +33,7 @@ pub(super) trait PlannedKind {
     const WRITTEN: fn(&Inputs) -> &[Self::Input];
     /// Returns the forms of this kind in a plan.
     const PLANNED: fn(&Plan) -> Vec<Planned<'_, Self::Plan>>;
-    /// What becomes of an object with a fault that has no last accepted form to run on.
+    /// The effect of a fault on an object that has no last accepted form to run on.
     const REFUSED: &'static str = "Its calls are refused";
     /// Whether an edit can change the names that an object has on its gateway.
     const IS_RENAMED: bool = false;
@@ -54,7 +55,7 @@ pub(super) trait PlannedKind {
     /// Returns a form that refuses calls because of a fault. `before` is the form of the previous plan, which was not accepted.
     fn refusing(&self, input: &Self::Input, before: Option<&Self::Plan>, fault: &FieldFault) -> Self::Plan;
 
-    /// Like [`Self::refusing`], for an object that is invalid.
+    /// Returns the form of an invalid object that has no accepted one: that of the previous plan, if there is one.
     fn refusing_invalid(&self, _invalid: &InvalidObject, before: Option<&Self::Plan>) -> Option<Self::Plan> {
         before.cloned()
     }
@@ -64,7 +65,7 @@ pub(super) trait PlannedKind {
         Vec::new()
     }
 
-    /// Says what becomes of an object with a fault. `runs_on` tells whether `form`, which is in force, is accepted.
+    /// Returns the effect of a fault on an object. `runs_on` is true if `form`, which is in force, is accepted.
     fn effect(_form: &Self::Plan, runs_on: bool) -> &'static str {
         if runs_on { "The last accepted form runs on" } else { Self::REFUSED }
     }

@@ -1,4 +1,4 @@
-//! What the objects of one gateway are compiled for.
+//! The context in which the objects of one gateway are compiled.
 
 use std::cell::RefCell;
 
@@ -10,7 +10,7 @@ use crate::config::nearest::BoundedNearest;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::{ChainPlan, GatewayPlan, GatewayTakes, Plan};
 
-/// What the compilation of every kind depends on.
+/// The context that the compilation of every kind depends on.
 #[derive(Clone, Copy)]
 pub(super) struct World<'a> {
     pub(super) inputs: &'a Inputs,

@@ -1,5 +1,4 @@
-//! What a request passes before anything else: the switches that stop the gateway, the shutdown, and the limits on calls in
-//! flight.
+//! The gate that each request passes: the switches that stop the gateway, the shutdown, and the limits on calls in flight.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -7,22 +6,18 @@ use std::sync::{Arc, Mutex};
 use arc_swap::ArcSwap;
 use tokio_util::sync::CancellationToken;
 
-use super::admission::AdmissionError;
 use super::refusals::Refusals;
 use super::run_places::RunPlaces;
 use super::session::Session;
 use super::sessions::SessionTable;
-use crate::domain::identity::{Identity, IdentityMethod};
 use crate::domain::limits::Tracker;
 use crate::domain::log_level::LogLevel;
 use crate::domain::ports::Clock;
 use crate::domain::rpc::RpcError;
-use crate::domain::task::TaskFacts;
 use crate::domain::version::Era;
 use crate::engine::catalogue::Catalogues;
 use crate::engine::in_flight::executions::Executions;
 use crate::engine::plan::in_force::InForce;
-use crate::engine::plan::snapshot::Lookup;
 use crate::engine::request::{CallRequest, Caller};
 use crate::telemetry::metrics::Metrics;
 
@@ -108,25 +103,6 @@ impl Gate {
             _ if request.within.is_some() => None,
             Era::Modern => request.log_level,
             Era::Legacy => self.sessions.known(session).and_then(|session| session.asked_log_level()),
-        }
-    }
-
-    /// Checks whether a client, with its identity and the id of its session, may still use the task of a run. Of a request that
-    /// another replica forwards, that replica has asked the rules, because only it knows the whole identity.
-    ///
-    /// # Errors
-    /// If the gateway refuses every request, or does not offer the tool to this client any more.
-    pub fn check_task(&self, client: (&Identity, &str), task: &TaskFacts) -> Result<(), RpcError> {
-        let snapshot = self.in_force.snapshot();
-        self.check(&snapshot).map_err(|refused: AdmissionError| {
-            self.metrics.refused(refused.reason);
-            refused.to_error()
-        })?;
-        let found = snapshot.tool_of(&task.upstream, &task.tool).map_or(Lookup::Unknown, Lookup::Found);
-        let is_asked_there = client.0.method == IdentityMethod::Replica;
-        match snapshot.usable(found, false) {
-            Lookup::Found(found) if is_asked_there || snapshot.shows(client, &found.route) => Ok(()),
-            _ => Err(task.gone()),
         }
     }
 }

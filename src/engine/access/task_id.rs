@@ -3,11 +3,14 @@
 
 use serde_json::json;
 
+use super::admission::AdmissionError;
 use super::gate::Gate;
-use crate::domain::identity::Identity;
+use crate::domain::identity::{Identity, IdentityMethod};
 use crate::domain::ids::ObjectKey;
+use crate::domain::rpc::RpcError;
 use crate::domain::task::TaskFacts;
 use crate::domain::version::Era;
+use crate::engine::plan::snapshot::Lookup;
 use crate::engine::request::{Caller, Endpoint};
 
 /// The purpose of the seal and the version of what is sealed. Both are authenticated.
@@ -78,5 +81,24 @@ impl Gate {
         let TaskOwner { identity, era, session } = client;
         let session = Some(session).filter(|session| identity.is_anonymous() && !session.is_empty());
         json!([PURPOSE, namespace, name, identity.key(), era.as_str(), upstream, session]).to_string()
+    }
+
+    /// Checks whether a client, with its identity and the id of its session, may still use the task of a run. Of a request that
+    /// another replica forwards, that replica has asked the rules, because only it knows the whole identity.
+    ///
+    /// # Errors
+    /// If the gateway refuses every request, or does not offer the tool to this client any more.
+    pub fn check_task(&self, client: (&Identity, &str), task: &TaskFacts) -> Result<(), RpcError> {
+        let snapshot = self.in_force.snapshot();
+        self.check(&snapshot).map_err(|refused: AdmissionError| {
+            self.metrics.refused(refused.reason);
+            refused.to_error()
+        })?;
+        let found = snapshot.tool_of(&task.upstream, &task.tool).map_or(Lookup::Unknown, Lookup::Found);
+        let is_asked_there = client.0.method == IdentityMethod::Replica;
+        match snapshot.usable(found, false) {
+            Lookup::Found(found) if is_asked_there || snapshot.shows(client, &found.route) => Ok(()),
+            _ => Err(task.gone()),
+        }
     }
 }

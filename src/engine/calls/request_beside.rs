@@ -67,15 +67,19 @@ impl Calls {
     }
 
     /// Takes the places that a request has in the process, and in its session or at its address. It counts as no call.
-    pub(super) fn admit_beside(&self, request: &RequestBeside<'_>) -> Result<Admitted, CallEnd> {
-        let admitted = self.gate.admit_of(&self.in_force.snapshot(), request.caller, 0, false);
+    pub(super) fn admit_beside(&self, request: &RequestBeside<'_>, snapshot: &Snapshot) -> Result<Admitted, CallEnd> {
+        let admitted = self.gate.admit_of(snapshot, request.caller, 0, false);
         admitted.map_err(|error| self.ends.not_admitted(&error))
     }
 
     /// Finds the item of a request, after the lists that it waits for, unless the rules hide it.
-    pub(super) async fn route_beside(&self, request: &RequestBeside<'_>) -> Result<FoundItem, CallEnd> {
+    pub(super) async fn route_beside(
+        &self,
+        request: &RequestBeside<'_>,
+        snapshot: Arc<Snapshot>,
+    ) -> Result<FoundItem, CallEnd> {
         let (item, caller) = (request.item, request.caller);
-        let found = self.find_unguarded(self.in_force.snapshot(), item).await;
+        let found = self.find_unguarded(snapshot, item).await;
         let (snapshot, found) = found.map_err(|error| self.ends.not_admitted(&error))?;
         match found {
             Lookup::Found(found) if snapshot.may_see(caller, &found.route) => Ok(FoundItem { snapshot, found }),

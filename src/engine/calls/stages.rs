@@ -1,4 +1,4 @@
-//! The stages of a call, in their order. Each stage is a function in the file of its name or subject, and no other file calls two
+//! The stages of calls, of requests about tasks, and of completions and subscriptions, each in their order. Each stage is a function in the file of its name or subject, and no other file calls two
 //! of them.
 
 use std::panic::AssertUnwindSafe;
@@ -169,12 +169,13 @@ impl Calls {
         Ok(self.chains.task_answer((&client, task.method), answer, new, &mut arrived.recorder.traces).await)
     }
 
-    /// A completion, or a subscription to a resource. No chain sees these, so that whoever calls this checks whether one acts on the
-    /// item. The server is asked afterwards.
+    /// A completion, or a subscription to a resource. No chain runs on these: `complete_argument` and `subscribe_admitted`
+    /// answer nothing of an item that a chain checks.
     pub(super) async fn beside(&self, request: RequestBeside<'_>) -> Result<RoutedBeside, CallEnd> {
-        let mut places = self.admit_beside(&request)?;
+        let snapshot = self.in_force.snapshot();
+        let mut places = self.admit_beside(&request, &snapshot)?;
         // Waits for lists, and finds nothing that the rules hide.
-        let found = self.route_beside(&request).await?;
+        let found = self.route_beside(&request, snapshot).await?;
         let upstream = &found.snapshot.linked.upstreams[found.found.route.upstream];
         stage!(self.admit_beside_target(&request, &mut places, &upstream.target.plan))?;
         stage!(request_beside::upstream_refusal(&self.ends, request.item.kind, upstream))?;

@@ -1,4 +1,4 @@
-//! What is known of upstreams: their lists and their health, and the names that they have listed.
+//! The lists and the health of upstreams, and the names that they have listed.
 
 pub(crate) mod filtered;
 pub(crate) mod freshness;
@@ -28,7 +28,7 @@ use crate::domain::seen::SeenNames;
 use crate::domain::upstream::ServerFacts;
 use crate::domain::version::Era;
 
-/// What is known of upstreams, which a new plan does not replace.
+/// The lists and the health of upstreams, which a new plan does not replace.
 #[derive(Default)]
 pub struct Catalogues {
     upstreams: DashMap<ObjectKey, UpstreamState>,

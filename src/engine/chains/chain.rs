@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::Chains;
 use super::content::Content;
-use super::entry_traces::EntryTraces;
+use super::entry_traces::{EntryTraces, entry_labels};
 use super::outcome::{CallEnd, Denial, DenialKind};
 use super::routed_call::CallFacts;
 use super::when::WhenInput;
@@ -21,7 +21,6 @@ use crate::domain::verdict::{Verdict, skip};
 use crate::engine::access::admission::Counted;
 use crate::engine::plan::link::{LinkedChain, LinkedEntry};
 use crate::engine::plan::linked_item::Selected;
-use crate::telemetry::metrics::EntryLabels;
 use crate::telemetry::trace_context::Cause;
 
 /// The maximum number of executions in the background, that is, of observers and shadows, for which no call waits.
@@ -210,16 +209,4 @@ fn what_failed(method: Method, phase: Phase) -> &'static str {
         Phase::Request => "The server's question could not be passed on",
         Phase::Response => "The client's answer to the server's question could not be passed on",
     }
-}
-
-/// Returns the labels of an entry with this status on content of this method.
-pub(crate) fn entry_labels<'a>(
-    method: Method,
-    chain: &'a LinkedChain,
-    entry: &'a LinkedEntry,
-    status: &'a str,
-    reason: &'a str,
-) -> EntryLabels<'a> {
-    let (phase, mode) = (chain.plan.phase, entry.plan.mode);
-    EntryLabels { plugin: &entry.name, chain: &chain.name, method, phase, mode, status, reason }
 }

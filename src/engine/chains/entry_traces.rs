@@ -149,3 +149,15 @@ pub(crate) fn count_skipped(metrics: &Metrics, entries: &[EntryTrace]) {
         }
     }
 }
+
+/// Returns the labels of an entry with this status on content of this method.
+pub(crate) fn entry_labels<'a>(
+    method: Method,
+    chain: &'a LinkedChain,
+    entry: &'a LinkedEntry,
+    status: &'a str,
+    reason: &'a str,
+) -> EntryLabels<'a> {
+    let (phase, mode) = (chain.plan.phase, entry.plan.mode);
+    EntryLabels { plugin: &entry.name, chain: &chain.name, method, phase, mode, status, reason }
+}

@@ -118,6 +118,7 @@ impl<'a> CallHost<'a> {
     async fn call_within(&self, request: CallRequest<'_>) -> Reply {
         match self.chains.inner.upgrade() {
             Some(calls) => calls.call(request).await,
+            // An observer in the background can outlive the gateway.
             None => Reply::Error(AdmissionError::draining().to_error()),
         }
     }

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use super::chain::entry_labels;
 use super::content::Content;
-use super::entry_traces::{EntryTraces, trace};
+use super::entry_traces::{EntryTraces, entry_labels, trace};
 use super::outcome::{Denial, DenialKind};
 use super::when::WhenInput;
 use crate::domain::ids::ObjectKey;

@@ -3,6 +3,7 @@
 //! cut can go on over another connection (MCP 2025-11-25, resumability).
 
 mod asked_call;
+pub mod handle;
 mod questions;
 mod retained;
 mod ring;

@@ -8,8 +8,8 @@ use std::time::Duration;
 use dashmap::DashMap;
 
 use super::Exchange;
+use super::handle::new_handle;
 use crate::domain::budget::Account;
-use crate::domain::handle::new_handle;
 
 /// How long an exchange is kept after it has ended, in milliseconds.
 const KEPT_MS: u64 = 60_000;

@@ -7,7 +7,7 @@ use crate::domain::ids::ObjectKey;
 
 /// Ends subscriptions at servers.
 pub(in crate::engine) trait Unsubscribe: Send + Sync {
-    /// Says to the upstream that one client less is subscribed to the resource.
+    /// Ends the subscription of one client at the upstream.
     fn unsubscribe(&self, upstream: &ObjectKey, uri: &str);
 }
 

@@ -1,4 +1,4 @@
-//! What the clients of an endpoint find: items by their names, and definitions.
+//! Finds items by name, and definitions, for the clients of an endpoint.
 
 use std::sync::Arc;
 

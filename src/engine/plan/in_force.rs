@@ -73,7 +73,7 @@ impl InForce {
         }
     }
 
-    /// Adds the tool names that every process of this gateway receives at its start. From then on, the report
+    /// Adds the tool names that every process of this gateway receives at its start. From then on, `Views::report`
     /// lists other tool names that were seen, if tools keep their own names.
     pub fn set_published_names(&self, names: SeenNames) {
         self.merge_seen_names(&names);

@@ -43,6 +43,7 @@ impl Scripts {
         self.is(script, Loading::Failed { failure, own: true });
     }
 
+    #[expect(clippy::too_many_lines, reason = "a table of scripts")]
     async fn answer(&self, script: &str, content: &str, host: &dyn Host) -> Result<Output, Failure> {
         let (verb, word) = script.split_once(' ').unwrap_or((script, ""));
         let output = |text: &str, proceed: bool, error: Option<&str>| {

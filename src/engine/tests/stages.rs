@@ -26,10 +26,12 @@ const NEEDED_BY_TASK: [&str; 4] = ["route_task", "send_about_task", "recheck_tas
 const NEEDED_BESIDE: [&str; 2] = ["admit_beside", "route_beside"];
 /// The stages of a request about a task that can only end it. All but the last but one have the cases of calls.
 const OF_TASK: [&str; 6] = ["admit", "admit_target", "refusal", "guards_can_run", "task_input", "audit_begin"];
-/// The stages of a completion or a subscription that can only end it.
+/// The stages of a completion or a subscription that can only end it. `rechecks.rs` and `items.rs` test that nothing is answered of
+/// an item that a chain checks.
 const OF_BESIDE: [&str; 2] = ["admit_beside_target", "upstream_refusal"];
 /// What the lists call that is no stage.
-const OTHERS: [&str; 7] = ["routed", "begin_traces", "checked_members", "new", "clone", "wait_for_task", "map_err"];
+const OTHERS: [&str; 8] =
+    ["snapshot", "routed", "begin_traces", "checked_members", "new", "clone", "wait_for_task", "map_err"];
 
 /// The maximum size of the future of a call. Each call in flight has one.
 const MAX_FUTURE: usize = 5 << 10;

@@ -1,4 +1,4 @@
-//! What runs have used, and how their results look.
+//! The use that runs make of their budgets, and the form of their results.
 
 use serde_json::value::RawValue;
 
