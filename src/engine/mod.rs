@@ -131,7 +131,7 @@ impl Engine {
         &*self.credentials
     }
 
-    /// What is known of the MCP endpoints of this process.
+    /// The state of the MCP endpoints of this process.
     pub fn endpoints(&self) -> &views::endpoints::Endpoints {
         &self.views.endpoints
     }

@@ -18,7 +18,7 @@ use crate::domain::reason::Reason;
 /// A form in a plan, with its object's key and labels. Labels are `None` if plans do not contain them.
 pub(super) type Planned<'p, P> = (&'p ObjectKey, Option<&'p Labels>, &'p P);
 
-/// A kind of objects with this life cycle, and what its objects are compiled for.
+/// A kind of objects with this life cycle, and the context in which its objects are compiled.
 pub(super) trait PlannedKind {
     /// An object as written.
     type Input;
@@ -44,7 +44,7 @@ pub(super) trait PlannedKind {
     /// Returns the object as written, or what is wrong with it: one fault at least. Further faults can be added to `problems`.
     fn accept(&self, input: &Self::Input, problems: &mut Vec<Problem>) -> Result<Self::Plan, Vec<FieldFault>>;
 
-    /// Returns a form of the previous plan, if it was accepted. What it was refused for because of other objects is left out.
+    /// Returns a form of the previous plan, if it was accepted. Refusals because of other objects are left out.
     fn accepted(before: &Self::Plan) -> Option<Self::Plan>;
 
     /// Puts into an earlier form what takes effect nevertheless. `input` is `None` if the object is invalid.
@@ -60,7 +60,7 @@ pub(super) trait PlannedKind {
         before.cloned()
     }
 
-    /// Puts into a form what it refers to. Returns what cannot be found; the form then refuses calls.
+    /// Resolves the references of a form. Returns a fault for each that cannot be resolved; the form then refuses calls.
     fn resolve(&self, _form: &mut Self::Plan) -> Vec<FieldFault> {
         Vec::new()
     }

@@ -96,7 +96,7 @@ impl World<'_> {
         permitted.map_err(|message| Refusal { reason: Reason::RefNotPermitted, message })
     }
 
-    /// Returns why a plugin that has no accepted form cannot run. `why` tells what is wrong with it, where that is known.
+    /// Returns why a plugin that has no accepted form cannot run. `why` is the fault of the plugin, where that is known.
     pub(super) fn without_form(&self, plugin: &ObjectKey, why: Option<&str>) -> Refusal {
         let (reason, message) = if self.plugins.parsing.contains(plugin) {
             // Calls cannot wait for the next plan and must not skip a Guard, so they are refused until the code is parsed.

@@ -17,7 +17,7 @@ pub(super) struct World<'a> {
     /// The running plan, which contains the last accepted forms.
     pub(super) previous: Option<&'a Plan>,
     pub(super) gateway: &'a GatewayPlan,
-    /// What the gateway takes; `None` means everything.
+    /// The objects that the gateway takes; `None` means all.
     pub(super) takes: Option<&'a GatewayTakes>,
     pub(super) plugins: &'a Plugins<'a>,
 }

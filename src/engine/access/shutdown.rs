@@ -23,7 +23,7 @@ impl Gate {
     }
 
     /// Runs `work` in a task of its own, which goes on where the request that began it is gone. The shutdown waits for it as
-    /// for a call. The task returns `None` if it was ended like one. What bounds the number of such tasks is up to `work`.
+    /// for a call. The task returns `None` if it was ended like one. The caller bounds the number of such tasks.
     pub fn run_detached<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl Future<Output = T> + Send + 'static,

@@ -33,7 +33,7 @@ pub struct CompletionRequest<'a> {
     pub reservation: &'a Reservation,
 }
 
-/// What the argument belongs to.
+/// The prompt, resource or template that the argument belongs to.
 struct Reference {
     kind: ItemKind,
     /// The name of the prompt, or a URI or template.

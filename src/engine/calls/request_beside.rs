@@ -15,7 +15,7 @@ use crate::engine::plan::link::LinkedUpstream;
 use crate::engine::plan::snapshot::{Found, Lookup, Snapshot};
 use crate::engine::request::{Caller, ItemName, Reply};
 
-/// What a request is about, and who sent it.
+/// The item and the client of a request.
 #[derive(Clone, Copy)]
 pub(super) struct RequestBeside<'a> {
     pub(super) item: ItemName<'a>,

@@ -11,7 +11,7 @@ use crate::engine::chains::outcome::CallEnd;
 use crate::engine::plan::snapshot::{Lookup, Snapshot};
 use crate::engine::request::{Endpoint, ItemName};
 
-/// What a request is about.
+/// The item that a request names.
 #[derive(Clone, Copy)]
 pub(crate) enum LookupTarget<'a> {
     /// The item with this name.

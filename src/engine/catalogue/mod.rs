@@ -37,7 +37,7 @@ pub struct Catalogues {
     /// The names in `seen` that every process of the gateway receives at its start; `None` if no names are stored for
     /// other processes.
     pub(in crate::engine) published: ArcSwapOption<SeenNames>,
-    /// What chains over lists have made of definitions.
+    /// The definitions as chains over lists have changed them.
     pub(in crate::engine) filtered: FilteredDefinitions,
     /// The index in which clients find tools.
     pub(in crate::engine) tool_index: KeptIndex,

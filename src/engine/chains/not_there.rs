@@ -20,8 +20,8 @@ use crate::engine::plan::withheld_item::WithheldItem;
 use crate::engine::request::{CallRequest, Caller, Endpoint, ItemName, Reply};
 
 impl CallEnds {
-    /// Returns the end of a call of an item that is not there, or that no rule could allow its client: these two cannot be told
-    /// apart. In a section, it names no other items and upstreams.
+    /// Returns the end of a call of an item that is not there, or that no rule could allow its client: clients cannot
+    /// distinguish the two. In a section, it names no other items and upstreams.
     pub(in crate::engine) fn not_there(
         &self,
         snapshot: &Snapshot,

@@ -1,5 +1,5 @@
-//! What clients are told outside of the answers to their requests: which lists and resources changed, and what servers log.
-//! What servers report comes in through `take_update`, `take_log` and `announcing` of `Lists` and `InForce`; the stream of a client
+//! Notifications outside of the answers to requests: changes of lists and resources, and log messages of servers.
+//! Reports of servers arrive through `take_update`, `take_log` and `announcing` of `Lists` and `InForce`; the stream of a client
 //! reads its [`Mailbox`] and follows its [`ListChanges`].
 
 mod list_changes;

@@ -12,7 +12,7 @@ use crate::domain::item::ItemKind;
 use crate::domain::seen::SeenNames;
 use crate::engine::catalogue::Catalogues;
 
-/// How often who waits for a list looks whether chains over it take too long.
+/// The interval at which a wait for a list checks whether chains over it take too long.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 /// The snapshot in force, and who waits for the next one.
@@ -114,14 +114,14 @@ impl InForce {
     pub(in crate::engine) async fn wait_while(&self, holds: impl Fn() -> bool) {
         let (mut lists, mut tried, mut plans) = (self.lists(), self.tried.subscribe(), self.plans());
         while holds() {
-            let told = tokio::select! {
-                told = lists.changed() => told,
-                told = tried.changed() => told,
-                told = plans.changed() => told,
+            let woken = tokio::select! {
+                woken = lists.changed() => woken,
+                woken = tried.changed() => woken,
+                woken = plans.changed() => woken,
                 // Nobody tells that chains have become late.
                 () = tokio::time::sleep(LOOK_AGAIN) => Ok(()),
             };
-            if told.is_err() {
+            if woken.is_err() {
                 return;
             }
         }

@@ -53,7 +53,7 @@ pub struct Views {
     pub(in crate::engine) clock: Arc<dyn Clock>,
     pub(in crate::engine) metrics: Arc<Metrics>,
     pub(in crate::engine) budget: Arc<ByteBudget>,
-    /// What is known of the MCP endpoints of this process.
+    /// The state of the MCP endpoints of this process.
     pub(in crate::engine) endpoints: Endpoints,
     /// Requests to read the manifests.
     pub(in crate::engine) readings: Readings,

@@ -24,7 +24,7 @@ fn results_of_functions_are_checked_by_the_type_of_their_plugin() {
         assert!(check_result(kind, function, json).is_ok(), "{function} of {kind:?}");
         assert!(check_result(kind, function, "7").is_err(), "{function} of {kind:?}");
     }
-    assert!(check_result(PluginKind::Phase, "another", "7").is_ok(), "nobody reads it");
+    assert!(check_result(PluginKind::Phase, "another", "7").is_ok(), "its result is not read");
 }
 
 #[test]
