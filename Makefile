@@ -58,7 +58,7 @@ run-research: cargo-there ## Build, start the research example in the foreground
 .PHONY: test
 test: setup ## Set up and run every test but the long ones
 	@echo "==> tests of the plugins, of the guards in examples, and of the bill of materials"
-	@node --test $(PLUGIN_TESTS) .ci/*.test.mjs
+	@node --test $(PLUGIN_TESTS) tests/fixtures/*.test.mjs .ci/*.test.mjs
 	@echo "==> types of the plugins, and what is bundled"
 	@npm run --silent --prefix plugins/sdk check
 	@mkdir -p .cache/curate && node plugins/curate/build.mjs "$(CURDIR)/.cache/curate"

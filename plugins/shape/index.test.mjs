@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
+import { assertLinear } from '../../tests/fixtures/linear.mjs';
 import shape, { warmup } from './index.mjs';
 
 async function run(rawContent, config, { contentType = 'text', phase = 'response' } = {}) {
@@ -107,19 +108,16 @@ test('an error and a request stay as they are', async () => {
   );
 });
 
-test('a megabyte takes linear time, also with keep and depth', async () => {
-  const rows = JSON.stringify({
-    rows: Array.from({ length: 12_000 }, (_, i) => ({ id: i, name: `item ${i}`, empty: null, junk: 'x'.repeat(30) })),
-  });
-  const deep = `${'{"a":'.repeat(150)}1${'}'.repeat(150)}`;
-  const wide = `[${Array.from({ length: 900 }, () => deep).join(',')}]`;
-  const started = performance.now();
-  await run(rows, { drop: ['junk', 'rows.x.y'], keep: ['id', 'name', 'rows.*'], dropEmpty: true, maxString: 10 });
-  await run(wide, { keep: ['nothing'] });
-  await run('['.repeat(1_000_000), { drop: ['a'] });
-  const took = performance.now() - started;
-  assert.ok(took < 6000, `${took} ms`);
-});
+test('long content takes linear time, also with keep and depth', () =>
+  assertLinear(async (size) => {
+    const row = (_, i) => ({ id: i, name: `item ${i}`, empty: null, junk: 'x'.repeat(30) });
+    const rows = JSON.stringify({ rows: Array.from({ length: size / 80 }, row) });
+    const deep = `${'{"a":'.repeat(150)}1${'}'.repeat(150)}`;
+    const wide = `[${Array.from({ length: size / 1000 }, () => deep).join(',')}]`;
+    await run(rows, { drop: ['junk', 'rows.x.y'], keep: ['id', 'name', 'rows.*'], dropEmpty: true, maxString: 10 });
+    await run(wide, { keep: ['nothing'] });
+    await run('['.repeat(size), { drop: ['a'] });
+  }));
 
 test('warms up', async () => {
   await warmup();
