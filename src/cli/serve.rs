@@ -43,7 +43,7 @@ pub struct HttpServers {
 }
 
 impl HttpServers {
-    /// Makes an instance without open ports, and starts the removal of expired sessions.
+    /// Makes an instance without open ports, and starts the removal of what expires.
     pub fn new(engine: &Gateway) -> Self {
         tokio::spawn(sweep(Arc::clone(engine)));
         Self {
@@ -121,6 +121,7 @@ impl HttpServers {
 
     async fn end_in_order(&mut self, deadline: Instant) {
         self.stop.cancel();
+        self.engine.gate.in_flight.close();
         {
             let Self { engine, mcp, .. } = self;
             // The connections are awaited first, because another call can arrive over an open connection.
@@ -171,6 +172,6 @@ async fn sweep(engine: Gateway) {
     let mut ticks = tokio::time::interval(SWEEP);
     loop {
         ticks.tick().await;
-        engine.expire_sessions();
+        engine.expire();
     }
 }

@@ -24,11 +24,14 @@ pub enum Category {
     OtherList,
     /// Copies of content for plugins that run off the path of their call: observers and shadows.
     Beside,
+    /// What runs of pipelines hold: their state, their sources and evidence, and answers of models.
+    Run,
 }
 
 impl Category {
     /// All categories.
-    pub const ALL: [Self; 6] = [Self::Request, Self::Progress, Self::Answer, Self::List, Self::OtherList, Self::Beside];
+    pub const ALL: [Self; 7] =
+        [Self::Request, Self::Progress, Self::Answer, Self::List, Self::OtherList, Self::Beside, Self::Run];
 
     /// Returns the category as a metric label.
     pub fn as_label(self) -> &'static str {
@@ -39,6 +42,7 @@ impl Category {
             Self::List => "list",
             Self::OtherList => "other_list",
             Self::Beside => "beside",
+            Self::Run => "run",
         }
     }
 
@@ -48,6 +52,7 @@ impl Category {
         match self {
             Self::Request | Self::List => limit / 4,
             Self::Progress | Self::OtherList | Self::Beside => limit / 8,
+            Self::Run => limit / 2,
             Self::Answer => limit / 4 * 3,
         }
     }

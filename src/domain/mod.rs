@@ -32,6 +32,7 @@ pub mod invalid_message;
 pub mod invocation;
 pub mod item;
 pub mod json;
+pub mod json_size;
 pub mod json_spellings;
 pub mod kept_form;
 pub mod limits;

@@ -5,11 +5,12 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::budget::{NoRoom, Reservation};
 use super::reason::Reason;
 use super::secret::SecretText;
 
 /// A request for a chat completion.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct ModelRequest<'a> {
     /// Namespace and name of the pipeline.
     pub pipeline: &'a str,
@@ -23,6 +24,8 @@ pub struct ModelRequest<'a> {
     pub body: &'a Map<String, Value>,
     /// How long the endpoint has for one answer.
     pub timeout: Duration,
+    /// Reserves the memory of the answer, from its first bytes.
+    pub reservation: &'a Reservation,
 }
 
 /// The answer of a model.
@@ -70,6 +73,12 @@ pub struct ModelFailure {
     pub reason: Reason,
     /// What happened, and what to do.
     pub message: String,
+}
+
+impl From<NoRoom> for ModelFailure {
+    fn from(no_room: NoRoom) -> Self {
+        Self::new(Reason::NoRoom, no_room.to_string())
+    }
 }
 
 impl ModelFailure {

@@ -13,8 +13,6 @@ use super::catalogue::probes::Probes;
 use super::chains::Chains;
 use super::chains::ends::CallEnds;
 use super::chains::ready::PluginLoads;
-use super::in_flight::invocations::InvocationTable;
-use super::in_flight::runs::RunTable;
 use super::invocations::Invocations;
 use super::lists::Lists;
 use super::notices::Subscribers;
@@ -37,7 +35,6 @@ struct Base {
     metrics: Arc<Metrics>,
     budget: Arc<ByteBudget>,
     probes: Arc<Probes>,
-    runs: Arc<RunTable>,
     subscribers: Arc<Subscribers>,
     catalogues: Arc<Catalogues>,
     in_force: Arc<InForce>,
@@ -58,7 +55,6 @@ impl Base {
             records: Arc::clone(records),
             clock: Arc::clone(clock),
             budget,
-            runs: Arc::default(),
             subscribers: Arc::default(),
             gate: Arc::new(Gate::new(&in_force, &metrics, clock)),
             audit: Arc::new(AuditTrail {
@@ -95,7 +91,6 @@ impl Base {
             gate: Arc::clone(&self.gate),
             ends: self.ends.clone(),
             loads: self.loads.clone(),
-            runs: Arc::clone(&self.runs),
             inner,
         })
     }
@@ -109,7 +104,6 @@ impl Base {
             catalogues: Arc::clone(&self.catalogues),
             clock: Arc::clone(&self.clock),
             metrics: Arc::clone(&self.metrics),
-            runs: Arc::clone(&self.runs),
         })
     }
 
@@ -161,7 +155,6 @@ impl Base {
             in_force: Arc::clone(&self.in_force),
             clock: Arc::clone(&self.clock),
             budget: Arc::clone(&self.budget),
-            table: InvocationTable::default(),
         })
     }
 
@@ -194,7 +187,6 @@ impl Base {
             audit: Arc::clone(&self.audit),
             loads: self.loads.clone(),
             lists: Arc::clone(lists),
-            runs: Arc::clone(&self.runs),
             gate: Arc::clone(&self.gate),
             in_force: Arc::clone(&self.in_force),
             catalogues: Arc::clone(&self.catalogues),

@@ -136,10 +136,13 @@ impl Engine {
         &self.views.endpoints
     }
 
-    /// Ends sessions that were idle for longer than the plan allows, or that were never initialized in time.
-    pub fn expire_sessions(&self) {
+    /// Ends sessions that were idle for longer than the plan allows, or that were never initialized in time, and calls that
+    /// have waited for their clients for too long.
+    pub fn expire(&self) {
         let idle_ms = u64::from(self.in_force.snapshot().plan().gateway.session_idle_seconds) * 1000;
-        for gone in self.gate.sessions.sweep(self.clock.unix_millis(), idle_ms) {
+        let now = self.clock.unix_millis();
+        self.gate.in_flight.expire(now);
+        for gone in self.gate.sessions.sweep(now, idle_ms) {
             self.servers.forget_client(&gone, false);
         }
         self.metrics.sessions(self.gate.sessions.count());

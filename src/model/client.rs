@@ -6,11 +6,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde_json::{Map, Value};
 use tracing::Span;
 
+use crate::domain::budget::{NoRoom, Reservation};
 use crate::domain::causes::causes;
 use crate::domain::model::ModelRequest;
 use crate::telemetry::trace_context::members_of;
@@ -25,6 +27,8 @@ const CONNECT: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_secs(30);
 /// The longest answer that is read, in bytes.
 const MAX_ANSWER: usize = 16 << 20;
+/// How many copies of an answer are held while it is read: the received one, its JSON, and the text in it.
+const COPIES: u64 = 3;
 
 type HttpClient = Client<Connector, Full<Bytes>>;
 
@@ -40,7 +44,27 @@ pub(super) struct HttpAnswer {
     pub(super) status: StatusCode,
     /// How long the endpoint asks to wait.
     pub(super) retry_after: Option<Duration>,
-    pub(super) body: Bytes,
+    pub(super) body: Vec<u8>,
+}
+
+/// Why there is no answer.
+pub(super) enum NoAnswer {
+    /// The endpoint gave none, in words.
+    Failed(String),
+    /// The gateway has no room for it.
+    NoRoom(NoRoom),
+}
+
+impl From<String> for NoAnswer {
+    fn from(why: String) -> Self {
+        Self::Failed(why)
+    }
+}
+
+impl From<NoRoom> for NoAnswer {
+    fn from(no_room: NoRoom) -> Self {
+        Self::NoRoom(no_room)
+    }
 }
 
 impl Clients {
@@ -52,7 +76,7 @@ impl Clients {
         &self,
         request: &ModelRequest<'_>,
         body: &Map<String, Value>,
-    ) -> Result<HttpAnswer, String> {
+    ) -> Result<HttpAnswer, NoAnswer> {
         let url = format!("{}/chat/completions", request.base_url.trim_end_matches('/'));
         let uri: Uri = url.parse().map_err(|_| "baseURL of the model is not valid".to_owned())?;
         let (client, tls) = match uri.scheme_str() {
@@ -82,10 +106,21 @@ impl Clients {
         let answer = client.request(sent).await;
         let answer = answer.map_err(|error| unreachable(&(causes(&error) + &tls_advice(&error, TlsNames::SYSTEM))));
         let (head, body) = answer?.into_parts();
-        let body = Limited::new(body, MAX_ANSWER).collect().await;
-        let body = body.map_err(|error| format!("the answer cannot be read: {}", causes(&*error)))?.to_bytes();
+        let body = read(Limited::new(body, MAX_ANSWER), request.reservation).await?;
         Ok(HttpAnswer { status: head.status, retry_after: retry_after(&head.headers), body })
     }
+}
+
+/// Reads an answer. Its memory is reserved as it arrives.
+async fn read(mut body: Limited<Incoming>, reservation: &Reservation) -> Result<Vec<u8>, NoAnswer> {
+    let mut read = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| format!("the answer cannot be read: {}", causes(&*error)))?;
+        let Ok(data) = frame.into_data() else { continue };
+        reservation.resize(COPIES * (read.len() + data.len()) as u64)?;
+        read.extend_from_slice(&data);
+    }
+    Ok(read)
 }
 
 fn unreachable(why: &str) -> String {

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use http::StatusCode;
 use serde_json::Value;
 
-use self::client::Clients;
+use self::client::{Clients, NoAnswer};
 use self::settings::Refused;
 use crate::domain::model::{ModelAnswer, ModelFailure, ModelRequest};
 use crate::domain::ports::CompleteModel;
@@ -58,7 +58,8 @@ impl CompleteModel for Models {
                     }
                     (why, answer.retry_after)
                 }
-                Err(why) => (why, None),
+                Err(NoAnswer::NoRoom(no_room)) => return Err(no_room.into()),
+                Err(NoAnswer::Failed(why)) => (why, None),
             };
             if repeats == REPEATS {
                 return Err(unavailable(format!("{why}, {} times", repeats + 1)));

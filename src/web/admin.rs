@@ -23,6 +23,7 @@ use crate::domain::method::Method;
 use crate::domain::report::Report;
 use crate::domain::section::Place;
 use crate::engine::Engine;
+use crate::engine::in_flight::run_view::Run;
 use crate::engine::views::asked_access::AskedCall;
 use crate::engine::views::dependencies::read_issuers;
 use crate::engine::views::explain::Explanation;
@@ -287,7 +288,9 @@ async fn recent_invocations(
     State(engine): AdminState,
     AdminQuery(wanted): AdminQuery<ListQuery>,
 ) -> PageResult<impl Serialize + JsonSchema> {
-    page(engine.invocations.invocations().views(), (wanted.limit, wanted.cursor), |invocation| &invocation.id)
+    let invocations = engine.gate.in_flight.invocations.newest_first();
+    let shown: Vec<_> = invocations.iter().map(|invocation| invocation.view()).collect();
+    page(shown, (wanted.limit, wanted.cursor), |invocation| &invocation.id)
 }
 
 async fn pipelines(
@@ -301,7 +304,8 @@ async fn recent_runs(
     State(engine): AdminState,
     AdminQuery(wanted): AdminQuery<RunsQuery>,
 ) -> PageResult<impl Serialize + JsonSchema> {
-    let mut runs = engine.pipelines.runs().list();
+    let runs = engine.gate.in_flight.runs.newest_first();
+    let mut runs: Vec<_> = runs.iter().map(|run| Run { question: None, ..run.view() }).collect();
     let is_wanted = |wanted: &Option<String>, word: &str| wanted.as_ref().is_none_or(|wanted| wanted == word);
     runs.retain(|run| {
         wanted.pipeline.as_deref().is_none_or(|name| is_named(&run.pipeline, name))

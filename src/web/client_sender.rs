@@ -7,7 +7,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
-use super::parked::Parking;
+use super::parking::Parking;
 use crate::domain::capabilities::ClientCapabilities;
 use crate::domain::identity::Identity;
 use crate::domain::log_level::LogLevel;
@@ -62,7 +62,7 @@ pub(super) struct ClientSender<'a> {
 impl ClientSender<'_> {
     /// Whether the client no longer listens to the request, because it was asked for input.
     fn is_left(&self) -> bool {
-        self.parking.is_some_and(|parking| parking.asked.is_left())
+        self.parking.is_some_and(|parking| parking.pending.is_left())
     }
 
     /// Counts a question that there is no place for. `refused` is the answer for the server.
@@ -77,7 +77,7 @@ impl ClientSender<'_> {
             return question.refused(NO_METHOD);
         }
         if let Some(parking) = self.parking {
-            return match parking.asked.ask(question) {
+            return match parking.pending.ask(question) {
                 Ok(answering) => answering.await,
                 Err(refused) => self.too_many(refused),
             };
@@ -166,7 +166,7 @@ impl ToClient for ClientSender<'_> {
 
     fn latest_identity(&self) -> Option<Arc<Identity>> {
         let answered_by = self.answered_by.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        answered_by.or_else(|| self.parking?.asked.identity())
+        answered_by.or_else(|| self.parking?.pending.identity())
     }
 
     fn ask(&self, question: Question) -> Answering<'_> {

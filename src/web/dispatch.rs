@@ -11,11 +11,10 @@ use serde_json::value::RawValue;
 use super::client::Client;
 use super::client_sender::{ClientSender, NewQuestion, WantedNotices};
 use super::continued::go_on;
-use super::detached::new_ticket;
 use super::envelope::{Params, object, text};
 use super::listener_context::{ListenerContext, PathEndpoint};
 use super::offer;
-use super::parked::{Binding, Parking};
+use super::parking::Parking;
 use super::requester::Requester;
 use crate::domain::caching::{CacheHints, Caching};
 use crate::domain::extensions::TASKS;
@@ -33,6 +32,7 @@ use crate::engine::access::session::Session;
 use crate::engine::calls::completion::complete;
 use crate::engine::calls::waiting::denied_waiting;
 use crate::engine::exchange::Exchange;
+use crate::engine::in_flight::parked_call::Binding;
 use crate::engine::{CallRequest, Caller, CompletionRequest, ListPage, Reply, TaskUse};
 
 /// The maximum number of members of the parameters of `prompts/get`, `resources/read` and `completion/complete`.
@@ -229,7 +229,7 @@ impl ClientRequest<'_> {
         };
         let Some(parking) = self.parking.filter(|_| knows) else { return };
         let Some(tool) = gate.engine.calls.pipeline_tool(caller, endpoint.as_engine(), name).await else { return };
-        let Some(ticket) = new_ticket(gate, caller, endpoint, self.id, tool) else { return };
+        let Some(ticket) = self.new_ticket(caller, tool) else { return };
         let _ = parking.task.set(Arc::new(ticket));
         if caller.era == Era::Legacy {
             // The client gets the task before the call begins.

@@ -13,7 +13,8 @@ use super::admin_query::{AdminError, AdminJson, AdminQuery, AdminState, NoFields
 use super::openapi::Created;
 use crate::domain::invocation::{Invocation, NewInvocation};
 use crate::engine::Engine;
-use crate::engine::in_flight::invocations::InvocationEntry;
+use crate::engine::in_flight::MAX_INVOCATIONS;
+use crate::engine::in_flight::invocation::InvocationEntry;
 use crate::engine::invocations::InvokeError;
 
 /// The longest time that a client can wait for the end of an invocation with one request.
@@ -68,8 +69,9 @@ pub(super) async fn cancel(
 }
 
 fn find(engine: &Engine, id: &str) -> Result<Arc<InvocationEntry>, AdminError> {
-    engine.invocations.invocations().find(id).ok_or_else(|| {
-        let message = format!("there is no invocation {id:.60}: the gateway keeps the last 1000 of this process");
+    engine.gate.in_flight.invocations.find(id).ok_or_else(|| {
+        let message =
+            format!("there is no invocation {id:.60}: the gateway keeps the last {MAX_INVOCATIONS} of this process");
         AdminError(StatusCode::NOT_FOUND, "InvocationNotFound", message)
     })
 }

@@ -16,7 +16,7 @@ use super::forward_token::is_forwarded;
 use super::listener_context::{ListenerContext, PathEndpoint};
 use super::message_sender::MessageSender;
 use super::offer;
-use super::parked::Parking;
+use super::parking::Parking;
 use super::requester::Requester;
 use super::response::{RpcResponse, empty, refuse};
 use super::session_replicas::{Deleted, UsedSession};

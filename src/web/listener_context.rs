@@ -6,9 +6,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use tokio_util::sync::CancellationToken;
 
-use super::parked::ParkedCalls;
 use super::replicas::Replicas;
-use super::run_tasks::RunTasks;
 use super::ticks::Ticks;
 use crate::domain::instance::Instance;
 use crate::domain::limits::Tracker;
@@ -71,10 +69,6 @@ pub(super) struct ListenerContext {
     pub(super) streams: Tracker,
     /// Counts the same streams, by address.
     pub(super) streams_by_address: Addresses<Tracker>,
-    /// Calls that wait for input of their clients.
-    pub(super) parked: Arc<ParkedCalls>,
-    /// Runs of pipelines that go on as tasks.
-    pub(super) run_tasks: Arc<RunTasks>,
     /// The other replicas of the gateway.
     pub(super) replicas: Replicas,
     /// The clock of what is to become a stream.

@@ -82,8 +82,6 @@ pub(super) fn new_gate(
         shutdown,
         streams: Tracker::default(),
         streams_by_address: Addresses::default(),
-        parked: Arc::default(),
-        run_tasks: Arc::default(),
         replicas,
         ticks: Ticks::new(PRIMED_AFTER),
     })

@@ -9,7 +9,7 @@ use super::client::Client;
 use super::dispatch::ClientRequest;
 use super::envelope::{ClientMessage, EnvelopeMeta, Params, text};
 use super::listener_context::{ListenerContext, PathEndpoint};
-use super::parked::Parking;
+use super::parking::Parking;
 use super::requester::Requester;
 use super::response::RpcResponse;
 use crate::domain::capabilities::ClientCapabilities;

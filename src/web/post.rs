@@ -10,15 +10,15 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use memchr::memmem;
 
-use super::continued::{forward_to_parked, run_or_park};
-use super::detached::forward_to_task;
+use super::continued::run_or_park;
+use super::elsewhere::{forward_to_parked, forward_to_task};
 use super::envelope::ClientMessage;
 use super::exchange::{RunningMessage, SessionOfPost, respond};
 use super::forward_token::SentRequest;
 use super::forwarded_identity::{MAX_IDENTITY, take_identity};
 use super::legacy::OfPost;
 use super::listener_context::{ListenerContext, PathEndpoint};
-use super::parked::Parking;
+use super::parking::Parking;
 use super::requester::Requester;
 use super::response::{RpcResponse, refuse};
 use super::{legacy, modern};

@@ -15,7 +15,7 @@ use crate::domain::rpc::{
     PARSE_ERROR, RpcError, UNSUPPORTED_VERSION, code_of, failure, success,
 };
 use crate::domain::version::Era;
-use crate::engine::exchange::HeldAnswer;
+use crate::engine::in_flight::pending_call::HeldAnswer;
 use crate::engine::{Reply, dropped};
 use crate::transport::mcp_headers::SESSION_HEADER;
 use crate::transport::sse::{event, written};

@@ -1,5 +1,6 @@
 //! `/api/v1/pipelines/{id}` and `/api/v1/runs/{id}`: shows a pipeline or a run, cancels runs and answers their questions.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
@@ -14,8 +15,9 @@ use crate::domain::history::is_named;
 use crate::domain::raw::to_raw;
 use crate::domain::reason::Reason;
 use crate::engine::Engine;
-use crate::engine::in_flight::runs::{AnswerError, MAX_KEPT};
-use crate::engine::in_flight::shown_run::Run;
+use crate::engine::in_flight::MAX_RUNS;
+use crate::engine::in_flight::run::{AnswerError, RunEntry};
+use crate::engine::in_flight::run_view::Run;
 use crate::engine::views::pipelines::PipelineView;
 
 /// How long a request to cancel a run waits for its end, and how often it looks.
@@ -69,7 +71,7 @@ pub(super) async fn pipeline(
 }
 
 pub(super) async fn get(State(engine): AdminState, Path(id): Path<String>) -> Result<Json<Run>, AdminError> {
-    find(&engine, &id).map(Json)
+    find(&engine, &id).map(|run| Json(run.view()))
 }
 
 pub(super) async fn cancel(
@@ -77,18 +79,16 @@ pub(super) async fn cancel(
     Path(id): Path<String>,
     AdminJson(NoFields {}): AdminJson<NoFields>,
 ) -> Result<Json<Run>, AdminError> {
-    let mut run = find(&engine, &id)?;
+    let run = find(&engine, &id)?;
     engine.gate.cancel_call(&id);
     // The call ends a moment later.
     let has_ended = async {
-        while run.ended_at.is_none() {
+        while run.view().ended_at.is_none() {
             tokio::time::sleep(CANCEL_TICK).await;
-            run = find(&engine, &id)?;
         }
-        Ok(())
     };
-    tokio::time::timeout(CANCEL_WAIT, has_ended).await.unwrap_or(Ok(()))?;
-    Ok(Json(run))
+    let _ = tokio::time::timeout(CANCEL_WAIT, has_ended).await;
+    Ok(Json(run.view()))
 }
 
 pub(super) async fn answer(
@@ -96,8 +96,8 @@ pub(super) async fn answer(
     Path(id): Path<String>,
     AdminJson(answer): AdminJson<UserAnswer>,
 ) -> Result<Json<Run>, AdminError> {
-    find(&engine, &id)?;
-    engine.pipelines.runs().answer(&id, to_raw(&answer)).map_err(|why| match why {
+    let run = find(&engine, &id)?;
+    run.answer(to_raw(&answer)).map_err(|why| match why {
         AnswerError::NoQuestion => {
             AdminError(StatusCode::CONFLICT, "NoQuestion", format!("run {id:.60} waits for no answer"))
         }
@@ -106,12 +106,12 @@ pub(super) async fn answer(
             AdminError(StatusCode::BAD_REQUEST, Reason::InvalidAnswer.as_str(), message)
         }
     })?;
-    find(&engine, &id).map(Json)
+    Ok(Json(run.view()))
 }
 
-fn find(engine: &Engine, id: &str) -> Result<Run, AdminError> {
-    engine.pipelines.runs().find(id).ok_or_else(|| {
-        let message = format!("there is no run {id:.60}: the gateway keeps the last {MAX_KEPT} of this process");
+fn find(engine: &Engine, id: &str) -> Result<Arc<RunEntry>, AdminError> {
+    engine.gate.in_flight.runs.find(id).ok_or_else(|| {
+        let message = format!("there is no run {id:.60}: the gateway keeps the last {MAX_RUNS} of this process");
         AdminError(StatusCode::NOT_FOUND, "RunNotFound", message)
     })
 }

@@ -1,12 +1,14 @@
 //! Requests about tasks, that is, calls that go on after their answer (SEP-2663; MCP 2025-11-25, tasks).
 
+use std::time::Duration;
+
 use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::asked::{ended, without_answer};
 use super::dispatch::{ClientRequest, invalid, unknown_method};
 use super::envelope::{object, text};
-use super::run_tasks::RunTask;
+use super::task_forms;
 use crate::domain::announcement::Announcement;
 use crate::domain::extensions::TASKS;
 use crate::domain::method::Method;
@@ -15,15 +17,33 @@ use crate::domain::ports::ToClient;
 use crate::domain::question::{COMPLETE, Question, RESULT_TYPE};
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::rpc::{CAPABILITY_REQUIRED, INVALID_PARAMS, RpcError};
-use crate::domain::task::OpenTask;
+use crate::domain::task::{OpenTask, TaskFacts};
 use crate::domain::version::Era;
 use crate::engine::access::sealed_id::{IdPurpose, NotOpened};
 use crate::engine::access::session::Session;
+use crate::engine::calls::tasks::RunTool;
 use crate::engine::chains::task_state::with_related;
-use crate::engine::exchange::Continuation;
+use crate::engine::exchange::handle::new_handle;
+use crate::engine::in_flight::pending_call::Continuation;
+use crate::engine::in_flight::run_task::{RunTask, TaskTicket};
+use crate::engine::in_flight::table::Entry;
 use crate::engine::{CallRequest, Caller, Reply, TaskUse};
 
+/// How long a task is kept after the longest time that its run may take.
+const KEPT: Duration = Duration::from_secs(60 * 60);
+
 impl ClientRequest<'_> {
+    /// Makes the ticket with which the request can go on as a task. `None` if the id of the task cannot be sealed.
+    pub(super) fn new_ticket(&self, caller: &Caller, tool: RunTool) -> Option<TaskTicket> {
+        let (gate, handle, lives) = (self.gate, new_handle(), tool.longest + KEPT);
+        let own = gate.seal_id(IdPurpose::Task, "", handle, lives, Vec::new())?;
+        let facts = TaskFacts { upstream: tool.pipeline, tool: tool.tool, id: own };
+        let id = gate.engine.gate.seal_task(caller, &self.endpoint.as_engine(), &facts).ok()?;
+        let (request, created_at) = (self.id.to_owned(), gate.engine.now());
+        let lives_ms = u64::try_from(lives.as_millis()).unwrap_or(u64::MAX);
+        Some(TaskTicket { request, handle, id, era: caller.era, created_at, lives_ms })
+    }
+
     /// Answers a request about a task.
     pub(super) async fn use_task(&self, method: Method) -> Reply {
         let (engine, endpoint, params) = (&self.gate.engine, self.endpoint.as_engine(), self.params);
@@ -49,7 +69,9 @@ impl ClientRequest<'_> {
                 {
                     return Reply::Error(error);
                 }
-                let Some(task) = self.gate.run_tasks.get(run.handle) else { return Reply::Error(facts.lost()) };
+                let Some(task) = engine.gate.in_flight.tasks.find(&run.handle) else {
+                    return Reply::Error(facts.lost());
+                };
                 return self.use_run(method, &caller, &task, responses.as_deref()).await;
             }
         }
@@ -68,17 +90,17 @@ impl ClientRequest<'_> {
             Method::TaskResult => return self.await_run(caller, task).await,
             Method::UpdateTask => {
                 let answers = responses.and_then(|answers| RawObject::parse(answers.get()).ok()).unwrap_or_default();
-                task.asked().give(&answers, caller.whole_identity());
+                task.pending().give(&answers, caller.whole_identity());
             }
-            Method::CancelTask if caller.era == Era::Legacy && task.has_ended() => {
+            Method::CancelTask if caller.era == Era::Legacy && task.ended_size().is_some() => {
                 return invalid("the task has ended: it cannot be cancelled");
             }
             Method::CancelTask => task.cancel(),
-            _ => return task.state(now),
+            _ => return task_forms::state(task, now),
         }
         match caller.era {
             Era::Modern => Reply::Result(to_raw(&json!({RESULT_TYPE: COMPLETE}))),
-            Era::Legacy => task.state(now),
+            Era::Legacy => task_forms::state(task, now),
         }
     }
 
@@ -86,9 +108,9 @@ impl ClientRequest<'_> {
     async fn await_run(&self, caller: &Caller, task: &RunTask) -> Reply {
         let id = self.params.task_id.and_then(text).unwrap_or_default();
         let new_question = |session: &Session| self.gate.new_question(session);
-        let (sender, asked) = (self.sender(caller, &new_question), task.asked());
+        let (sender, pending) = (self.sender(caller, &new_question), task.pending());
         loop {
-            let questions = match asked.goes_on().await {
+            let questions = match pending.goes_on().await {
                 Continuation::Asks(questions) => questions,
                 Continuation::Abandoned => return without_answer(),
                 Continuation::Ended(answer) => {
@@ -102,9 +124,9 @@ impl ClientRequest<'_> {
                 let params = params.map(|params| with_related(&params, &id));
                 tokio::select! {
                     answer = sender.ask(Question { method, params }) => {
-                        asked.answer(&key, answer, sender.latest_identity().or_else(|| caller.whole_identity()));
+                        pending.answer(&key, answer, sender.latest_identity().or_else(|| caller.whole_identity()));
                     }
-                    () = asked.settled(&key) => {}
+                    () = pending.settled(&key) => {}
                 }
             }
         }

@@ -1,13 +1,12 @@
 //! Limits on the size of objects in a plan. Several users share a gateway, so the objects of one user must leave room
 //! for those of the others.
 
-use std::io;
-
 use serde::Serialize;
 
 use super::FieldFault;
 use crate::config::input::Inputs;
 use crate::domain::ids::ObjectId;
+use crate::domain::json_size::json_size;
 use crate::domain::reason::Reason;
 
 /// Maximum size of an object in a plan, in bytes of JSON. The code of a plugin is not counted.
@@ -65,22 +64,5 @@ pub(super) fn check_code(text: &str, field: &str) -> Result<(), FieldFault> {
 
 /// Returns the number of bytes that an object has as JSON.
 pub(super) fn size(object: &impl Serialize) -> usize {
-    let mut counter = Counter(0);
-    // Serializing parts of a plan cannot fail.
-    let _ = serde_json::to_writer(&mut counter, object);
-    counter.0
-}
-
-/// A writer that counts the bytes and discards them.
-struct Counter(usize);
-
-impl io::Write for Counter {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 += bytes.len();
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+    usize::try_from(json_size(object)).unwrap_or(usize::MAX)
 }

@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use url::Url;
 
+use crate::domain::json_size::json_size;
+
 /// The key of `_meta` with the facts about a run.
 pub const RUN: &str = "hawsepipe.dev/run";
 /// The key of `_meta` with the sources of a run, or of what a server answers.
@@ -16,7 +18,7 @@ const URI: &str = "uri";
 const MAX_SOURCES: usize = 1000;
 /// The maximum number of bytes of a title or a URL, and of the metadata as JSON.
 const MAX_TEXT: usize = 4096;
-const MAX_METADATA: usize = 16 << 10;
+const MAX_METADATA: u64 = 16 << 10;
 
 /// A source, with its number.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -77,7 +79,10 @@ pub struct NewSource {
 
 /// The sources of a run, in the order in which they were found.
 #[derive(Clone, Debug, Default)]
-pub struct Sources(Vec<Source>);
+pub struct Sources {
+    all: Vec<Source>,
+    bytes: u64,
+}
 
 /// Why a source is not taken in. The message can have the scheme of its URL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -89,6 +94,13 @@ fn invalid<T>(why: impl Into<String>) -> Result<T, InvalidSource> {
 }
 
 impl NewSource {
+    /// The number of bytes that the source holds.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        let [title, url] = [&self.title, &self.url].map(|text| text.as_ref().map_or(0, String::len));
+        (title + url) as u64 + json_size(&self.source_metadata)
+    }
+
     /// Returns the source as a server's result has it: what cannot be a URL of a source is text, in its metadata.
     #[must_use]
     pub fn of_server(mut self) -> Self {
@@ -114,6 +126,7 @@ impl Sources {
     /// If it has neither a URL nor a title, has a URL that no client may follow, is too large, is of an unknown type, or if
     /// there are too many.
     pub fn add(&mut self, new: NewSource) -> Result<String, InvalidSource> {
+        let bytes = new.size();
         let NewSource { url, title, source_type, source_metadata, fetched_at } = new;
         let source_type = match source_type.map(|word| serde_json::from_value(Value::String(word))) {
             None => SourceType::default(),
@@ -126,10 +139,9 @@ impl Sources {
         let Some(title) = title.or_else(|| url.clone()) else {
             return invalid("title: a source needs a title or a url");
         };
-        let metadata_size = Value::Object(source_metadata.clone()).to_string().len();
         if title.len() > MAX_TEXT
             || url.as_ref().is_some_and(|url| url.len() > MAX_TEXT)
-            || metadata_size > MAX_METADATA
+            || json_size(&source_metadata) > MAX_METADATA
         {
             return invalid("the title or the url has more than 4 KiB, or sourceMetadata more than 16 KiB");
         }
@@ -138,20 +150,26 @@ impl Sources {
             (None, None) => known.title == title && known.source_metadata == source_metadata,
             _ => false,
         };
-        if let Some(known) = self.0.iter().find(is_same) {
+        if let Some(known) = self.all.iter().find(is_same) {
             return Ok(known.id.clone());
         }
-        if self.0.len() == MAX_SOURCES {
+        if self.all.len() == MAX_SOURCES {
             return invalid("the run has 1000 sources, as many as it may");
         }
-        let id = (self.0.len() + 1).to_string();
-        self.0.push(Source { id: id.clone(), url, title, domain, fetched_at, source_type, source_metadata });
+        let id = (self.all.len() + 1).to_string();
+        self.bytes += bytes;
+        self.all.push(Source { id: id.clone(), url, title, domain, fetched_at, source_type, source_metadata });
         Ok(id)
     }
 
     /// Returns all sources.
     pub fn all(&self) -> &[Source] {
-        &self.0
+        &self.all
+    }
+
+    /// The number of bytes that the sources hold.
+    pub fn size(&self) -> u64 {
+        self.bytes
     }
 }
 

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::source::{NewSource, Sources};
+use crate::domain::json_size::json_size;
 use crate::domain::reason::Reason;
 
 /// The members of the result of a step.
@@ -124,6 +125,13 @@ impl RunState {
             "pluginData": self.changeable.get("pluginData"),
             "output": self.output.as_ref().map(|output| &output.members),
         })
+    }
+
+    /// The number of bytes of the state as JSON.
+    pub fn size(&self) -> u64 {
+        let output = self.output.as_ref().map_or(0, |output| json_size(&output.members));
+        let arguments = self.query.len() as u64 + json_size(&self.arguments);
+        arguments + json_size(&self.changeable) + json_size(&self.agents) + output
     }
 
     /// Takes in the result of a step. `is_agent` tells whether the step is an agent, whose result others see.

@@ -16,7 +16,7 @@ use crate::domain::ports::Clock;
 use crate::domain::rpc::RpcError;
 use crate::domain::version::Era;
 use crate::engine::catalogue::Catalogues;
-use crate::engine::in_flight::executions::Executions;
+use crate::engine::in_flight::InFlight;
 use crate::engine::plan::in_force::InForce;
 use crate::engine::request::{CallRequest, Caller};
 use crate::telemetry::metrics::Metrics;
@@ -28,7 +28,7 @@ pub struct Gate {
     pub(in crate::engine) metrics: Arc<Metrics>,
     pub(in crate::engine) clock: Arc<dyn Clock>,
     /// The calls in flight, and those that ended last.
-    pub(in crate::engine) executions: Executions,
+    pub in_flight: InFlight,
     /// Sessions of clients of the legacy era.
     pub(in crate::engine) sessions: SessionTable,
     /// The credentials that were refused.
@@ -62,7 +62,7 @@ impl Gate {
             catalogues: Arc::clone(&in_force.catalogues),
             metrics: Arc::clone(metrics),
             clock: Arc::clone(clock),
-            executions: Executions::default(),
+            in_flight: InFlight::default(),
             sessions: SessionTable::default(),
             refusals: Refusals::default(),
             calls: Arc::default(),

@@ -46,7 +46,7 @@ impl Gate {
                 stopped.push(Arc::clone(tracker));
             }
             if stops && cancel {
-                self.executions.cancel_all(tracker);
+                self.in_flight.requests.cancel_all(tracker);
             }
         }
         !trackers.is_empty()
@@ -54,7 +54,7 @@ impl Gate {
 
     /// Cancels the call with this id. Returns whether it is in flight.
     pub fn cancel_call(&self, id: &str) -> bool {
-        self.executions.cancel(id)
+        self.in_flight.requests.cancel(id)
     }
 
     /// If the calls in flight were cancelled, and neither this plan nor the admin API stops calls, creates a new token, so

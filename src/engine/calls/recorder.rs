@@ -83,7 +83,7 @@ impl CallRecorder {
         };
         let started = calls.clock.monotonic();
         let traces = EntryTraces::default();
-        let cancelled = calls.gate.executions.begin(&record.request_id, &request.caller.tracker);
+        let cancelled = calls.gate.in_flight.requests.begin(&record.request_id, &request.caller.tracker);
         Self {
             calls: Arc::clone(calls),
             gateway: linked.plan.gateway.key.to_string(),
@@ -185,7 +185,7 @@ impl CallRecorder {
         record.duration_ms = millis(took);
         record.plugin_ms = plugin_ms;
         self.ended = true;
-        self.calls.gate.executions.end(&self.record);
+        self.calls.gate.in_flight.requests.end(&self.record);
         spans::ended(&self.record.request_id, outcome);
         self.calls.metrics.call_ended(&self.gateway, &self.record, self.known);
     }

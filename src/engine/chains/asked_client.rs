@@ -164,8 +164,8 @@ impl<'a> AskedClient<'a> {
 
     /// Asks the client. A run of a pipeline can get its answer from the admin API instead.
     async fn wait(&self, question: Question) -> Answer {
-        let (runs, id) = (&self.chains.runs, &self.call.facts.request_id);
-        runs.asked(id, &question, self.call.request.client.ask(question.clone())).await
+        let (in_flight, id) = (&self.chains.gate.in_flight, &self.call.facts.request_id);
+        in_flight.asked(id, &question, self.call.request.client.ask(question.clone())).await
     }
 
     /// Begins with a question or an answer on which the chains `of_run` are going to run.

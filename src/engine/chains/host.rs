@@ -9,6 +9,7 @@ use super::Chains;
 use super::chain::CallContext;
 use super::meta::USER_QUERY;
 use super::recheck::current_identity;
+use super::routed_call::CallFacts;
 use crate::domain::budget::{Account, Category, Reservation};
 use crate::domain::identity::Identity;
 use crate::domain::item::ItemKind;
@@ -37,6 +38,16 @@ pub(crate) struct CallHost<'a> {
     /// Whether the calls are those of a step of a pipeline.
     is_of_pipeline: bool,
     calls: Arc<Tracker>,
+}
+
+impl Chains {
+    /// Returns an empty reservation for what is held on behalf of a call, which counts for its client.
+    pub(in crate::engine) fn reservation(&self, category: Category, facts: &CallFacts) -> Reservation {
+        match &facts.account {
+            Some(account) => self.budget.reservation_for(category, account),
+            None => self.budget.reservation(category),
+        }
+    }
 }
 
 impl<'a> CallHost<'a> {
@@ -98,7 +109,7 @@ impl<'a> CallHost<'a> {
             wants_progress: false,
             log_level: None,
             client: &EnclosingClient(self.context.client),
-            reservation: &self.answer_reservation(),
+            reservation: &self.chains.reservation(Category::Answer, facts),
             check_mirrored: None,
             within: Some(Within {
                 request_id: &facts.request_id,
@@ -135,15 +146,6 @@ impl<'a> CallHost<'a> {
             return Err(RpcError::refused(Reason::TooLarge, message));
         }
         Ok(answer)
-    }
-
-    /// What the tool's answer holds counts for the client of the call.
-    fn answer_reservation(&self) -> Reservation {
-        let budget = &self.chains.budget;
-        match &self.context.facts.account {
-            Some(account) => budget.reservation_for(Category::Answer, account),
-            None => budget.reservation(Category::Answer),
-        }
     }
 
     fn admit(&self) -> Result<Counted, AdmissionError> {

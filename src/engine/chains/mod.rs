@@ -42,7 +42,6 @@ use self::ready::PluginLoads;
 use crate::domain::budget::ByteBudget;
 use crate::domain::ports::{Clock, Records, RunPlugin};
 use crate::engine::access::gate::Gate;
-use crate::engine::in_flight::runs::RunTable;
 use crate::engine::plan::in_force::InForce;
 use crate::engine::request::InnerCalls;
 use crate::telemetry::metrics::Metrics;
@@ -58,8 +57,6 @@ pub struct Chains {
     pub(in crate::engine) gate: Arc<Gate>,
     pub(in crate::engine) ends: CallEnds,
     pub(in crate::engine) loads: PluginLoads,
-    /// The runs of pipelines in progress, whose questions chains see.
-    pub(in crate::engine) runs: Arc<RunTable>,
     /// Makes the calls of plugins.
     pub(in crate::engine) inner: Weak<dyn InnerCalls>,
 }

@@ -2,7 +2,6 @@
 //! connection of the client attaches to it with the number of the last message that the client has. So a stream that was
 //! cut can go on over another connection (MCP 2025-11-25, resumability).
 
-mod asked_call;
 pub mod handle;
 mod questions;
 mod retained;
@@ -17,7 +16,6 @@ use tokio::sync::Notify;
 use self::ring::Ring;
 use crate::domain::budget::{Account, ByteBudget, Category, NoRoom, Reservation};
 
-pub use self::asked_call::{AskedCall, Continuation, HeldAnswer};
 pub use self::questions::{ClientAnswer, ClientQuestions, OpenQuestion};
 pub use self::retained::{KEPT_AFTER_END, RetainedExchanges};
 

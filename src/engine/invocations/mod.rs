@@ -10,7 +10,6 @@ use crate::domain::budget::ByteBudget;
 use crate::domain::ports::Clock;
 use crate::engine::access::gate::Gate;
 use crate::engine::calls::Calls;
-use crate::engine::in_flight::invocations::InvocationTable;
 use crate::engine::lists::Lists;
 use crate::engine::plan::in_force::InForce;
 
@@ -22,6 +21,4 @@ pub struct Invocations {
     pub(in crate::engine) in_force: Arc<InForce>,
     pub(in crate::engine) clock: Arc<dyn Clock>,
     pub(in crate::engine) budget: Arc<ByteBudget>,
-    /// The most recent invocations.
-    pub(in crate::engine) table: InvocationTable,
 }

@@ -24,7 +24,8 @@ use crate::domain::upstream::InputRound;
 use crate::domain::version::{Era, LEGACY_VERSIONS};
 use crate::engine::chains::host::may_be_arguments;
 use crate::engine::chains::routed_call::timestamp;
-use crate::engine::in_flight::invocations::InvocationEntry;
+use crate::engine::in_flight::invocation::InvocationEntry;
+use crate::engine::in_flight::table::NoPlace;
 use crate::engine::plan::snapshot::Snapshot;
 use crate::engine::request::{CallRequest, Caller, Endpoint, Reply, TaskUse};
 
@@ -46,11 +47,6 @@ pub enum InvokeError {
 }
 
 impl Invocations {
-    /// The most recent invocations.
-    pub fn invocations(&self) -> &super::InvocationTable {
-        &self.table
-    }
-
     /// Creates an invocation, and runs it in a task of its own.
     ///
     /// # Errors
@@ -67,10 +63,9 @@ impl Invocations {
         if !may_be_arguments(&invocation.parameters) {
             return Err(InvokeError::InvalidParameters);
         }
+        let id = invocation.id.clone();
         let entry = Arc::new(InvocationEntry::new(invocation, self.budget.reservation(Category::Answer)));
-        if !self.table.add(&entry) {
-            return Err(InvokeError::Full);
-        }
+        self.gate.in_flight.invocations.add(id, &entry, u64::MAX).map_err(|NoPlace| InvokeError::Full)?;
         self.run_in_background(Arc::clone(&entry));
         Ok(entry)
     }
@@ -92,7 +87,7 @@ impl Invocations {
                 end = invocations.run_invocation(&running) => end,
             };
             running.end(end, timestamp(invocations.clock.unix_millis()));
-            invocations.table.trim(&running);
+            invocations.gate.in_flight.invocations.ended(&running);
         }));
     }
 

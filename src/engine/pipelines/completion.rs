@@ -8,6 +8,7 @@ use tracing::Instrument;
 
 use super::context::RunContext;
 use super::json_answer;
+use crate::domain::budget::{Category, Reservation};
 use crate::domain::model::{ModelAnswer, ModelFailure, ModelRequest};
 use crate::domain::plan::ModelPlan;
 use crate::domain::reason::Reason;
@@ -53,6 +54,8 @@ pub(super) struct Completed {
     pub(super) answer: ModelAnswer,
     /// The text as JSON, if a schema was asked for.
     pub(super) json: Option<Value>,
+    /// Reserves the memory of the answer.
+    _memory: Reservation,
 }
 
 impl RunContext<'_> {
@@ -74,13 +77,13 @@ impl RunContext<'_> {
         };
         let schema = wanted.schema.as_ref().map(prepared).transpose()?;
         let mut body = body(model, &wanted);
-        let mut answer = self.ask_model(step, model, &body, &wanted.tools).await?;
+        let (mut answer, mut memory) = self.ask_model(step, model, &body, &wanted.tools).await?;
         if schema.is_some() && wanted.tools.is_empty() && !answer.tool_calls.is_empty() {
             let message = "the model asked for tools that it was not given";
             return Err(ModelFailure::new(Reason::ModelOutputInvalid, message));
         }
         let Some(schema) = schema.filter(|_| answer.tool_calls.is_empty()) else {
-            return Ok(Completed { answer, json: None });
+            return Ok(Completed { answer, json: None, _memory: memory });
         };
         let mut read = read_json(&schema, &answer.text);
         if let Err(Unfit { faults, .. }) = &read {
@@ -90,25 +93,26 @@ impl RunContext<'_> {
                 messages
                     .push(json!({"role": "user", "content": format!("{faults}\nAnswer again, with the JSON alone.")}));
             });
-            let repaired = self.ask_model(step, model, &body, &wanted.tools).await?;
-            read = read_json(&schema, &repaired.text);
-            answer = repaired;
+            (answer, memory) = self.ask_model(step, model, &body, &wanted.tools).await?;
+            read = read_json(&schema, &answer.text);
         }
         match read {
-            Ok(json) => Ok(Completed { answer, json: Some(json) }),
-            Err(Unfit { value: Some(json), .. }) if wanted.is_lenient => Ok(Completed { answer, json: Some(json) }),
+            Ok(json) => Ok(Completed { answer, json: Some(json), _memory: memory }),
+            Err(Unfit { value: Some(json), .. }) if wanted.is_lenient => {
+                Ok(Completed { answer, json: Some(json), _memory: memory })
+            }
             Err(Unfit { shown, .. }) => Err(ModelFailure::new(Reason::ModelOutputInvalid, shown)),
         }
     }
 
-    /// Sends one request, counts it and measures it.
+    /// Sends one request, counts it and measures it. The reservation is for the memory of the answer.
     async fn ask_model(
         &self,
         step: &str,
         model: &ModelPlan,
         body: &Map<String, Value>,
         tools: &[WantedTool],
-    ) -> Result<ModelAnswer, ModelFailure> {
+    ) -> Result<(ModelAnswer, Reservation), ModelFailure> {
         self.check_in_force(None).map_err(|(reason, message)| ModelFailure::new(reason, message))?;
         {
             let (mut used, most) = (self.used.lock(), self.pipeline.plan.budgets.max_llm_calls);
@@ -123,6 +127,7 @@ impl RunContext<'_> {
         }
         let keys = &self.call.upstream.target.values;
         let key = model.key.as_ref().and_then(|key| keys.iter().find(|(name, _)| *name == key.name));
+        let reservation = self.pipelines.chains.reservation(Category::Run, &self.call.facts);
         let request = ModelRequest {
             pipeline: &self.name,
             base_url: &model.base_url,
@@ -130,6 +135,7 @@ impl RunContext<'_> {
             step: [&self.call.facts.request_id, step],
             body,
             timeout: Duration::from_millis(model.timeout_ms.into()).min(self.remaining()),
+            reservation: &reservation,
         };
         let (started, span) = (Instant::now(), spans::chat(&model.model));
         let answered = self.pipelines.models.complete(&request).instrument(span.clone()).await;
@@ -146,7 +152,7 @@ impl RunContext<'_> {
             let meant = tools.iter().enumerate().find(|(index, tool)| alias(*index, &tool.name) == call.name);
             call.name = meant.map_or_else(|| call.name.clone(), |(_, tool)| tool.name.clone());
         }
-        Ok(answer)
+        Ok((answer, reservation))
     }
 }
 

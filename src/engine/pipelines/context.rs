@@ -8,22 +8,28 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::Pipelines;
+use super::output::RunFailure;
+use crate::domain::budget::{NoRoom, Reservation};
+use crate::domain::json_size::json_size;
 use crate::domain::method::Method;
 use crate::domain::model::TokenUse;
-use crate::domain::pipeline::{InvalidSource, NewSource, Sources};
+use crate::domain::pipeline::{InvalidSource, NewSource, RunState, Sources};
 use crate::domain::plan::PipelinePlan;
+use crate::domain::plugin::Failure;
 use crate::domain::ports::ToClient;
 use crate::domain::reason::Reason;
 use crate::domain::rpc::{INVALID_PARAMS, RpcError};
 use crate::engine::chains::chain::CallContext;
 use crate::engine::chains::recheck::{Effect, Sent};
 use crate::engine::chains::routed_call::{Routed, timestamp};
-use crate::engine::in_flight::runs::RunEntry;
+use crate::engine::in_flight::run::RunEntry;
 use crate::engine::plan::linked_pipeline::LinkedPipeline;
 
+/// How many copies of what it holds a run has while a step runs: its own, the one that the step gets, and its JSON.
+const COPIES: u64 = 3;
 /// The maximum number of pieces of evidence of a run, and the maximum size of one, in bytes.
 const MAX_EVIDENCE: usize = 1000;
-const MAX_EVIDENCE_SIZE: usize = 16 << 10;
+const MAX_EVIDENCE_SIZE: u64 = 16 << 10;
 
 /// What all steps of a run use.
 pub(super) struct RunContext<'a> {
@@ -40,6 +46,10 @@ pub(super) struct RunContext<'a> {
     pub(super) entry: Arc<RunEntry>,
     pub(super) started: Instant,
     pub(super) arguments: Value,
+    /// Reserves the memory of the state.
+    pub(super) memory: Reservation,
+    /// Reserves the memory of the sources and the evidence.
+    pub(super) found_memory: Reservation,
 }
 
 /// What the steps of a run have used and found.
@@ -51,6 +61,8 @@ pub(crate) struct RunUse {
     pub(super) sources: Sources,
     /// The evidence that steps have put there, in their own form.
     pub(super) evidence: Vec<Value>,
+    /// The number of bytes of the evidence as JSON.
+    evidence_bytes: u64,
     /// What prompt providers say of the prompts of agents.
     pub(super) prompts: Map<String, Value>,
     /// The number of the last progress notification.
@@ -83,7 +95,7 @@ impl RunUse {
     fn answer_evidence(&mut self, arguments: &str) -> Result<Value, RpcError> {
         let request: Map<String, Value> = serde_json::from_str(arguments).unwrap_or_default();
         let Some(evidence) = request.get("add") else { return Ok(json!({"evidence": self.evidence})) };
-        let size = evidence.to_string().len();
+        let size = json_size(evidence);
         if size > MAX_EVIDENCE_SIZE {
             let message = format!("evidence: the piece has {size} bytes, {MAX_EVIDENCE_SIZE} are allowed");
             return Err(RpcError::refused(Reason::TooLarge, message));
@@ -92,6 +104,7 @@ impl RunUse {
             let message = format!("evidence: the run has {MAX_EVIDENCE} pieces, as many as it may");
             return Err(RpcError::refused(Reason::BudgetExhausted, message));
         }
+        self.evidence_bytes += size;
         self.evidence.push(evidence.clone());
         Ok(json!({"id": self.evidence.len().to_string()}))
     }
@@ -120,6 +133,10 @@ impl SharedUse {
     pub(super) fn lock(&self) -> MutexGuard<'_, RunUse> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn no_room(no_room: NoRoom) -> Failure {
+    Failure::new(Reason::NoRoom, no_room.to_string())
 }
 
 impl RunContext<'_> {
@@ -173,12 +190,40 @@ impl RunContext<'_> {
         self.entry.note_use((used.tool_calls, used.llm_calls), used.tokens, used.sources.all().len());
     }
 
-    /// Takes a source, found now, and returns its number.
+    /// Takes a source, found now.
     ///
     /// # Errors
-    /// If it is not valid.
-    pub(super) fn add_source(&self, source: NewSource) -> Result<String, InvalidSource> {
-        self.used.lock().add_source(source, self.pipelines.clock.unix_millis())
+    /// If it is not valid, or there is no room for it.
+    pub(super) fn add_source(&self, source: NewSource) -> Result<(), Failure> {
+        let mut used = self.used.lock();
+        self.hold_found(&used, source.size())?;
+        let added = used.add_source(source, self.pipelines.clock.unix_millis());
+        added.map(drop).map_err(|why| Failure::quoting(Reason::InvalidSource, why.to_string()))
+    }
+
+    /// Answers a request of a step about what steps have found.
+    ///
+    /// # Errors
+    /// As [`RunUse::answer`], or if there is no room for what the step adds.
+    pub(super) fn answer_found(&self, op: &str, arguments: Option<&RawValue>) -> Result<Value, RpcError> {
+        let mut used = self.used.lock();
+        let more = arguments.map_or(0, |arguments| arguments.get().len() as u64);
+        self.hold_found(&used, more).map_err(|failure| RpcError::refused(failure.reason, failure.message))?;
+        used.answer(op, arguments, self.pipelines.clock.unix_millis())
+    }
+
+    /// Reserves the memory of what steps have found, and of so many bytes more.
+    fn hold_found(&self, used: &RunUse, more: u64) -> Result<(), Failure> {
+        let held = used.sources.size() + used.evidence_bytes + more;
+        self.found_memory.resize(COPIES * held).map_err(no_room)
+    }
+
+    /// Reserves the memory of the state.
+    ///
+    /// # Errors
+    /// If there is no room: the run ends.
+    pub(super) fn hold_state(&self, state: &RunState) -> Result<(), RunFailure> {
+        self.memory.resize(COPIES * state.size()).map_err(|why| RunFailure::of_no_step(no_room(why)))
     }
 
     /// The context of calls that steps make.

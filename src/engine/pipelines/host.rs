@@ -154,22 +154,29 @@ impl<'a> StepHost<'a> {
         self.run.report(&format!("{}: {tool}", self.step));
         let answer = self.calls.call(tool, arguments).await?;
         if let Answer::Result(result) = &answer {
-            self.take_sources(result);
+            self.take_sources(result)?;
         }
         Ok(answer)
     }
 
     /// Takes what a result names as sources of the run: the sources in its `_meta`, and resources that it links to or
     /// embeds. What cannot be one is left out.
-    fn take_sources(&self, result: &RawValue) {
+    ///
+    /// # Errors
+    /// If there is no room for one.
+    fn take_sources(&self, result: &RawValue) -> Result<(), Refusal> {
         let has = |text: &str| memchr::memmem::find(result.get().as_bytes(), text.as_bytes()).is_some();
         if !has("\"resource") && !has(SOURCES) {
-            return;
+            return Ok(());
         }
-        let Ok(result) = serde_json::from_str::<Value>(result.get()) else { return };
+        let Ok(result) = serde_json::from_str::<Value>(result.get()) else { return Ok(()) };
         for source in sources_of(&result) {
-            let _ = self.run.add_source(source.of_server());
+            match self.run.add_source(source.of_server()) {
+                Err(why) if why.reason == Reason::NoRoom => return Err(Refusal::new(why.reason, why.message)),
+                _ => {}
+            }
         }
+        Ok(())
     }
 
     /// Calls a model.
@@ -234,7 +241,7 @@ impl Host for StepHost<'_> {
             "llm" => Box::pin(async move { self.answered(self.complete(arguments).await) }),
             "ask" => Box::pin(async move { self.answered(self.ask(arguments).await) }),
             _ => {
-                let answered = self.run.used.lock().answer(op, arguments, self.run.pipelines.clock.unix_millis());
+                let answered = self.run.answer_found(op, arguments);
                 // The scheme of a URL is the plugin's.
                 let refused = |error| Refusal { error, quotes: true };
                 let answered = answered.map(|value| Answer::Result(to_raw(&value))).map_err(refused);

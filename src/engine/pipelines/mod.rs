@@ -31,7 +31,6 @@ use crate::domain::ports::{Clock, CompleteModel};
 use crate::engine::access::gate::Gate;
 use crate::engine::catalogue::Catalogues;
 use crate::engine::chains::Chains;
-use crate::engine::in_flight::runs::RunTable;
 use crate::engine::plan::in_force::InForce;
 use crate::telemetry::metrics::Metrics;
 
@@ -44,8 +43,6 @@ pub struct Pipelines {
     pub(in crate::engine) catalogues: Arc<Catalogues>,
     pub(in crate::engine) clock: Arc<dyn Clock>,
     pub(in crate::engine) metrics: Arc<Metrics>,
-    /// The runs in progress, and those that ended last.
-    pub(in crate::engine) runs: Arc<RunTable>,
 }
 
 #[cfg(test)]

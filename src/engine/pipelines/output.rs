@@ -9,8 +9,8 @@ use crate::domain::plugin::Failure;
 use crate::domain::raw::to_raw;
 use crate::domain::reason::Reason;
 use crate::domain::schema::without_value;
-use crate::engine::in_flight::runs::Fault;
-use crate::engine::in_flight::shown_run::RunStatus;
+use crate::engine::in_flight::run::Fault;
+use crate::engine::in_flight::run_view::RunStatus;
 use crate::engine::plan::linked_pipeline::LinkedPipeline;
 
 /// The maximum number of bytes of an output.

@@ -11,6 +11,7 @@ use super::arguments::read_arguments;
 use super::context::{RunContext, SharedUse};
 use super::loops::{counts, customized, holds};
 use super::output::{RunFailure, answer, completed, failure};
+use crate::domain::budget::Category;
 use crate::domain::pipeline::{PipelineMachine, RunOutput, RunState, Step, StepResult, StepRole};
 use crate::domain::plan::{AgentKind, AgentPlan};
 use crate::domain::plugin::Failure;
@@ -18,8 +19,8 @@ use crate::domain::ports::ToClient;
 use crate::domain::raw::to_raw;
 use crate::domain::reason::Reason;
 use crate::engine::chains::routed_call::Routed;
-use crate::engine::in_flight::runs::{Fault, RunEntry, RunTable};
-use crate::engine::in_flight::shown_run::{Run, RunStatus};
+use crate::engine::in_flight::run::{Fault, RunEntry};
+use crate::engine::in_flight::run_view::{Run, RunStatus};
 use crate::engine::plan::linked_pipeline::LinkedPipeline;
 
 impl Pipelines {
@@ -60,6 +61,8 @@ impl Pipelines {
             entry: self.begin_run(call),
             started: Instant::now(),
             arguments,
+            memory: self.chains.reservation(Category::Run, &call.facts),
+            found_memory: self.chains.reservation(Category::Run, &call.facts),
         };
         let (mut steps, mut ending) = (Vec::new(), Ending::of(&run));
         let changed = match refusal {
@@ -86,11 +89,6 @@ impl Pipelines {
         }
     }
 
-    /// The runs in progress, and those that ended last.
-    pub fn runs(&self) -> &RunTable {
-        &self.runs
-    }
-
     /// Adds the run of a call to those that the admin API shows.
     fn begin_run(&self, call: &Routed<'_>) -> Arc<RunEntry> {
         let facts = &call.facts;
@@ -114,7 +112,8 @@ impl Pipelines {
             message: None,
             question: None,
         });
-        self.runs.add(Arc::clone(&entry));
+        // A run has a place: it took one before it began.
+        let _ = self.gate.in_flight.runs.add(facts.request_id.clone(), &entry, u64::MAX);
         entry
     }
 }
@@ -169,6 +168,7 @@ impl RunContext<'_> {
         let plan = self.plan;
         let mut machine = PipelineMachine::new(plan);
         let mut state = RunState::new(self.arguments.clone(), &plan.query_argument);
+        self.hold_state(&state)?;
         let mut last_agent = "";
         loop {
             let counted = |agent| counts(&machine, agent);
@@ -187,6 +187,7 @@ impl RunContext<'_> {
                         machine.finish();
                     }
                     state.take(step.name, is_agent, result);
+                    self.hold_state(&state)?;
                     last_agent = if is_agent { step.name } else { last_agent };
                 }
                 Err(why) if !goes_on || [Reason::Withdrawn, Reason::Stopped].contains(&why.reason) => return Err(why),
@@ -284,8 +285,9 @@ impl RunContext<'_> {
     fn take_sources(&self, step: &str, mut result: StepResult) -> Result<StepResult, RunFailure> {
         for (index, source) in std::mem::take(&mut result.sources).into_iter().enumerate() {
             self.add_source(source).map_err(|why| {
-                let message = format!("its `sources[{index}]` is not valid: {why}");
-                RunFailure::of_step(step, Failure::quoting(Reason::InvalidSource, message))
+                let is_invalid = why.reason == Reason::InvalidSource;
+                let message = format!("its `sources[{index}]` is not valid: {}", why.message);
+                RunFailure::of_step(step, if is_invalid { Failure { message, ..why } } else { why })
             })?;
         }
         Ok(result)

@@ -16,7 +16,7 @@ async fn what_upstreams_hold_for_a_session_goes_with_it_however_it_ends() {
     let (idle, busy, ended) = (open(), open(), open());
     busy.tracker.enter(None, None).unwrap();
     engine.end_session(&ended.id);
-    engine.expire_sessions();
-    engine.expire_sessions();
+    engine.expire();
+    engine.expire();
     assert_eq!(*engine.server.forgotten.lock().unwrap(), [ended.id.clone(), idle.id.clone()]);
 }

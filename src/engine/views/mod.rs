@@ -29,7 +29,6 @@ use crate::engine::access::gate::Gate;
 use crate::engine::audit_trail::AuditTrail;
 use crate::engine::catalogue::Catalogues;
 use crate::engine::chains::ready::PluginLoads;
-use crate::engine::in_flight::runs::RunTable;
 use crate::engine::lists::Lists;
 use crate::engine::plan::in_force::InForce;
 use crate::engine::servers::Servers;
@@ -46,7 +45,6 @@ pub struct Views {
     pub(in crate::engine) audit: Arc<AuditTrail>,
     pub(in crate::engine) loads: PluginLoads,
     pub(in crate::engine) lists: Arc<Lists>,
-    pub(in crate::engine) runs: Arc<RunTable>,
     pub(in crate::engine) gate: Arc<Gate>,
     pub(in crate::engine) in_force: Arc<InForce>,
     pub(in crate::engine) catalogues: Arc<Catalogues>,

@@ -1,5 +1,7 @@
 //! The pipelines that the admin API shows.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -8,6 +10,7 @@ use super::Views;
 use crate::domain::item::ItemKind;
 use crate::domain::pipeline::{PipelineMachine, StepRole};
 use crate::domain::plan::{AgentKind, AgentPlan, InsertedPhasePlan, PhasePluginPlan, PipelinePlan};
+use crate::engine::in_flight::run::RunEntry;
 use crate::engine::pipelines::{applying, customized};
 use crate::engine::plan::link::{Globs, LinkedUpstream};
 use crate::engine::plan::linked_pipeline::LinkedPipeline;
@@ -153,15 +156,14 @@ impl Views {
     fn pipeline_view(&self, snapshot: &Snapshot, upstream: &LinkedUpstream, linked: &LinkedPipeline) -> PipelineView {
         let (key, plan) = (&upstream.target.plan.key, &linked.plan);
         let name = key.to_string();
-        let is_running =
-            |run: &crate::engine::in_flight::shown_run::Run| run.pipeline == name && run.ended_at.is_none();
+        let is_running = |run: &Arc<RunEntry>| run.is_in_progress_of(&name);
         let public: Vec<_> = snapshot.routes.tools().filter_map(|route| route.public.as_deref()).collect();
         PipelineView {
             enabled: upstream.target.plan.enabled,
             tool: plan.tool_name(),
             mode: PipelinePlan::MODE,
             refusing: upstream.refusing.as_ref().map(|refusal| refusal.message.clone()),
-            running: self.runs.list().iter().filter(|run| is_running(run)).count(),
+            running: self.gate.in_flight.runs.newest_first().into_iter().filter(is_running).count(),
             start_agent: plan.start_agent.clone(),
             steps: steps(plan),
             customizations: plan

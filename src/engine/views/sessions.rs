@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::Views;
 use crate::engine::access::session::SessionView;
-use crate::engine::in_flight::executions::{Execution, SessionCalls};
+use crate::engine::in_flight::requests::{Execution, SessionCalls};
 
 /// A session, or other callers that are counted as one.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -37,7 +37,7 @@ impl Views {
     /// Returns all sessions, oldest first, then the other callers that have made calls.
     pub fn tracked_sessions(&self) -> Vec<TrackedSession> {
         let limits = self.in_force.snapshot().plan().gateway.limits.clone();
-        let mut calls = self.gate.executions.by_session();
+        let mut calls = self.gate.in_flight.requests.by_session();
         let callers = self.gate.callers();
         let tracked = callers.into_iter().map(|(id, session, tracker)| {
             let SessionCalls { active, ended } = calls.remove(&Arc::as_ptr(&tracker).addr()).unwrap_or_default();

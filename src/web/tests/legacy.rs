@@ -314,7 +314,7 @@ async fn a_session_is_not_idle_before_its_stream_has_ended() {
     let idle_ms = u64::from(plan().gateway.session_idle_seconds) * 1000;
     let sessions_after = |millis| {
         gateway.clock.pass(millis);
-        gateway.engine.expire_sessions();
+        gateway.engine.expire();
         gateway.engine.gate.sessions().count()
     };
     assert_eq!(sessions_after(idle_ms), 1, "its stream is open");

@@ -8,4 +8,5 @@ mod refused;
 mod replicas;
 mod server;
 mod sockets;
+mod tasks;
 mod transport;

@@ -10,7 +10,6 @@ use hyper::Response;
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use serde_json::{Value, json};
-use tokio_util::task::AbortOnDropHandle;
 
 use super::gateway::{Gateway, call, initialize, next, plan, post_to, read, request};
 use crate::domain::budget::ByteBudget;
@@ -21,11 +20,12 @@ use crate::domain::method::Method;
 use crate::domain::plan::Plan;
 use crate::domain::question::Question;
 use crate::engine::access::session_id::{SessionFacts, SessionScope};
+use crate::engine::in_flight::parked_call::{Binding, ParkedCall};
 use crate::web::continued::run_or_park;
 use crate::web::exchange::RunningMessage;
 use crate::web::forward::Forwarding;
 use crate::web::listener_context::PathEndpoint;
-use crate::web::parked::{Binding, ParkedCall, Parking};
+use crate::web::parking::Parking;
 use crate::web::requester::Requester;
 
 /// How often something was refused for this reason, by the metrics.
@@ -148,16 +148,17 @@ async fn calls_that_are_to_wait_for_their_clients_when_as_many_do_as_may() {
     let (gateway, budget) = (Gateway::start().await, Arc::new(ByteBudget::default()));
     let binding = Binding::new("anonymous", None, ItemKind::Tool, "t", None);
     let gate = &gateway.gate;
-    let park = || {
-        let running = AbortOnDropHandle::new(tokio::spawn(std::future::pending()));
-        let call = ParkedCall::new(&Parking::new(&budget, &Arc::default()), binding, running);
-        gate.parked.park(&gate.shutdown, call)
+    let park = |handle: &u64| {
+        let running = RunningMessage::new(std::future::pending(), false);
+        let call = Parking::new(&budget, &Arc::default()).beside(running);
+        let call = ParkedCall { call, binding, task: None, mirrored: Vec::new() };
+        gate.engine.gate.in_flight.parked.add(*handle, &Arc::new(call), u64::MAX).is_ok()
     };
-    let parked = std::iter::from_fn(park).count();
+    let parked = (0..).take_while(park).count();
     assert_eq!(parked, 256);
     let parking = Arc::new(Parking::new(&budget, &Arc::default()));
     parking.allow("7", binding);
-    let _waits = parking.asked.ask(Question { method: Method::Elicit, params: None }).unwrap();
+    let _waits = parking.pending.ask(Question { method: Method::Elicit, params: None }).unwrap();
     let running = RunningMessage::new(std::future::pending(), false);
     let answer = run_or_park(Arc::clone(gate), running, parking).await.into_answer();
     let answer: Value = serde_json::from_str(&answer.message).unwrap();

@@ -34,7 +34,7 @@ async fn hold(gateway: &Gateway, length: usize) -> TcpStream {
 }
 
 /// The most memory that the gateway ever had, in bytes.
-fn peak(gateway: &Gateway) -> u64 {
+pub(super) fn peak(gateway: &Gateway) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", gateway.pid())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.split_whitespace().next().unwrap().parse::<u64>().unwrap() << 10

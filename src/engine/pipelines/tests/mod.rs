@@ -15,7 +15,7 @@ use crate::domain::item::ItemKind;
 use crate::domain::plan::{PipelineBudgets, PipelinePlan};
 use crate::domain::plugin::PluginKind;
 use crate::domain::version::Era;
-use crate::engine::in_flight::shown_run::{Run, RunStatus};
+use crate::engine::in_flight::run_view::{Run, RunStatus};
 use crate::engine::request::CallRequest;
 use crate::engine::tests::{Gateway, Heard, apply, bare, caller, request, said, start, until};
 
@@ -66,7 +66,7 @@ fn code(result: &Value) -> &str {
 }
 
 fn last_run(gateway: &Gateway) -> Run {
-    gateway.pipelines.runs.list().remove(0)
+    gateway.gate.in_flight.runs.newest_first()[0].view()
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ mod output_types;
 mod places;
 mod provided;
 mod references;
+mod room;
 mod rows;
 mod runs;
 mod sdks;

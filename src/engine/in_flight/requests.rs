@@ -1,4 +1,4 @@
-//! The calls in flight, and those that ended last, by the counter of their session (document 003, ExecutionTracker).
+//! All calls in flight, and those that ended last, by the counter of their session (document 003, ExecutionTracker).
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -61,12 +61,12 @@ struct Active {
 
 /// The calls in flight, and those that ended last. Refused calls are not kept.
 #[derive(Default)]
-pub(crate) struct Executions {
+pub(crate) struct Requests {
     active: DashMap<String, Active>,
     ended: Mutex<VecDeque<(Weak<Tracker>, Execution)>>,
 }
 
-impl Executions {
+impl Requests {
     /// Adds a call in flight. The returned token is cancelled to end the call.
     pub(crate) fn begin(&self, id: &str, tracker: &Arc<Tracker>) -> CancellationToken {
         let cancelled = CancellationToken::new();

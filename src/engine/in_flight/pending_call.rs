@@ -1,12 +1,13 @@
-//! A call of a client without a session, during which a server with sessions asks the client something. The client gets the
-//! questions as the result of its call, and answers them by sending the call once more (MCP 2026-07-28, multi-round-trip
-//! requests). Meanwhile the call goes on.
+//! A call that can go on without the request that it came with: because a server asks its client, which has no session,
+//! something, or as a task. The client gets the questions as a result, and answers them with another request (MCP 2026-07-28,
+//! multi-round-trip requests; SEP-2663). Meanwhile the call goes on.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::value::RawValue;
 use tokio::sync::{Notify, oneshot};
 
+use super::open_questions::{OpenQuestions, size};
 use crate::domain::budget::Reservation;
 use crate::domain::identity::Identity;
 use crate::domain::ports::Answering;
@@ -19,21 +20,22 @@ use crate::domain::upstream::Answer;
 /// The maximum number of questions that wait for one client.
 const MAX_OPEN: usize = 8;
 
+/// What the keys of questions begin with; the number of the question follows.
+const KEY: &str = "input-";
+
 /// The questions of one call, and its answer once there is one.
 #[derive(Debug)]
-pub struct AskedCall {
-    state: Mutex<AskedState>,
+pub struct PendingCall {
+    state: Mutex<PendingState>,
     changed: Arc<Notify>,
 }
 
 #[derive(Debug)]
-struct AskedState {
-    /// The number of questions so far.
-    asked: u64,
-    open: Vec<WaitingQuestion>,
+struct PendingState {
+    questions: OpenQuestions,
     /// Reserves the memory of the open questions.
     reservation: Reservation,
-    /// Whether the client was told of questions, and so does not listen to this request any more.
+    /// Whether the client has a result with questions, and so does not listen to this request any more.
     left: bool,
     answer: Option<HeldAnswer>,
     /// Whether there will be no answer.
@@ -49,13 +51,6 @@ pub struct HeldAnswer {
     pub message: Arc<String>,
     /// `None` if no memory was reserved.
     pub reservation: Option<Arc<Reservation>>,
-}
-
-#[derive(Debug)]
-struct WaitingQuestion {
-    key: String,
-    question: Question,
-    answer: oneshot::Sender<Answer>,
 }
 
 /// Waits for the answer to a question. Dropping it withdraws the question.
@@ -74,24 +69,11 @@ impl Drop for Withdrawal {
     }
 }
 
-impl WaitingQuestion {
-    /// The number of bytes that the question holds.
-    fn size(&self) -> u64 {
-        (self.key.len() + self.question.params.as_ref().map_or(0, |params| params.get().len())) as u64
-    }
-}
-
-impl AskedState {
-    /// Removes the questions that the server has withdrawn.
-    fn forget_withdrawn(&mut self) {
-        self.open.retain(|open| !open.answer.is_closed());
-        self.shrink();
-    }
-
+impl PendingState {
     /// Releases the memory of questions that were removed.
     fn shrink(&self) {
         // Shrinking a reservation always succeeds.
-        let _ = self.reservation.resize(self.open.iter().map(WaitingQuestion::size).sum());
+        let _ = self.reservation.resize(self.questions.size());
     }
 }
 
@@ -106,11 +88,11 @@ pub enum Continuation {
     Abandoned,
 }
 
-impl AskedCall {
+impl PendingCall {
     /// Creates a call without questions. `reservation` is for the memory of the questions.
     pub fn new(reservation: Reservation) -> Self {
-        let (open, answer, identity) = (Vec::new(), None, None);
-        let state = AskedState { asked: 0, open, reservation, left: false, answer, abandoned: false, identity };
+        let (questions, answer, identity) = (OpenQuestions::default(), None, None);
+        let state = PendingState { questions, reservation, left: false, answer, abandoned: false, identity };
         Self { state: Mutex::new(state), changed: Arc::default() }
     }
 
@@ -119,7 +101,6 @@ impl AskedCall {
     /// # Errors
     /// The answer for the server, if too many questions wait.
     pub fn ask(&self, question: Question) -> Result<Answering<'static>, Answer> {
-        let (sender, answer) = oneshot::channel();
         let refused = question.refused("too many questions wait for this client");
         let nests_too_deep =
             |params: &RawValue| deeper_than(MAX_DEPTH - LEVELS_ABOVE_QUESTION, params.get().as_bytes());
@@ -128,18 +109,13 @@ impl AskedCall {
             return Ok(Box::pin(std::future::ready(question.refused(&why))));
         }
         let mut state = self.lock();
-        state.forget_withdrawn();
-        if state.open.len() >= MAX_OPEN {
+        if state.questions.open().len() >= MAX_OPEN {
             return Err(refused);
         }
-        let key = format!("input-{}", state.asked + 1);
-        let waiting = WaitingQuestion { key, question, answer: sender };
-        let held: u64 = state.open.iter().chain([&waiting]).map(WaitingQuestion::size).sum();
-        if let Err(no_room) = state.reservation.resize(held) {
-            return Ok(Box::pin(std::future::ready(waiting.question.refused(&no_room.to_string()))));
+        if let Err(no_room) = state.reservation.resize(state.questions.size() + size(&question)) {
+            return Ok(Box::pin(std::future::ready(question.refused(&no_room.to_string()))));
         }
-        state.asked += 1;
-        state.open.push(waiting);
+        let answer = state.questions.add(question);
         drop(state);
         self.changed.notify_waiters();
         let waiting = Waiting { answer, _withdrawal: Withdrawal(Arc::clone(&self.changed)) };
@@ -150,7 +126,7 @@ impl AskedCall {
         }))
     }
 
-    /// Whether the client was told of questions, and so does not listen to the request any more that the call came with.
+    /// Whether the client has a result with questions, and so does not listen to the request any more that the call came with.
     pub fn is_left(&self) -> bool {
         self.lock().left
     }
@@ -182,11 +158,11 @@ impl AskedCall {
     pub fn give(&self, answers: &RawObject, identity: Option<Arc<Identity>>) {
         let mut state = self.lock();
         state.identity = identity.or(state.identity.take());
-        for waiting in std::mem::take(&mut state.open) {
-            match answers.get(&waiting.key) {
-                // The server may have withdrawn the question.
-                Some(answer) => drop(waiting.answer.send(Answer::Result(answer.to_owned()))),
-                None => state.open.push(waiting),
+        let numbers: Vec<_> = state.questions.open().iter().map(|open| open.number).collect();
+        for number in numbers {
+            let Some(answer) = answers.get(&key(number)) else { continue };
+            if let Some(question) = state.questions.take(number) {
+                question.answer(Answer::Result(answer.to_owned()));
             }
         }
         state.shrink();
@@ -196,17 +172,16 @@ impl AskedCall {
     pub fn answer(&self, key: &str, answer: Answer, identity: Option<Arc<Identity>>) {
         let mut state = self.lock();
         state.identity = identity.or(state.identity.take());
-        if let Some(place) = state.open.iter().position(|open| open.key == key) {
-            // The server may have withdrawn the question.
-            let _ = state.open.remove(place).answer.send(answer);
+        if let Some(question) = number(key).and_then(|number| state.questions.take(number)) {
+            question.answer(answer);
         }
         state.shrink();
     }
 
     /// Waits until the question with this key waits for no answer any more.
     pub async fn settled(&self, key: &str) {
-        let waits = |open: &WaitingQuestion| open.key == key && !open.answer.is_closed();
-        self.until(|| (!self.lock().open.iter().any(waits)).then_some(())).await;
+        let waits = || self.lock().questions.open().iter().any(|open| number(key) == Some(open.number));
+        self.until(|| (!waits()).then_some(())).await;
     }
 
     /// Waits until the server asks something or the call has ended.
@@ -227,6 +202,13 @@ impl AskedCall {
         }
     }
 
+    /// Returns the size of the answer in bytes; `None` while the call is in progress.
+    pub fn ended_size(&self) -> Option<u64> {
+        let state = self.lock();
+        let size = state.answer.as_ref().map(|answer| answer.message.len() as u64);
+        size.or_else(|| state.abandoned.then_some(0))
+    }
+
     /// Returns what the call waits for, or how it has ended; `None` while it is under way.
     pub fn look(&self) -> Option<Continuation> {
         let mut state = self.lock();
@@ -236,17 +218,29 @@ impl AskedCall {
         if state.abandoned {
             return Some(Continuation::Abandoned);
         }
-        state.forget_withdrawn();
-        if state.open.is_empty() {
+        let asks: Vec<_> =
+            state.questions.open().iter().map(|open| (key(open.number), open.question.clone())).collect();
+        state.shrink();
+        if asks.is_empty() {
             return None;
         }
         state.left = true;
-        Some(Continuation::Asks(state.open.iter().map(|open| (open.key.clone(), open.question.clone())).collect()))
+        Some(Continuation::Asks(asks))
     }
 
-    fn lock(&self) -> MutexGuard<'_, AskedState> {
+    fn lock(&self) -> MutexGuard<'_, PendingState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns the key of the question with this number.
+fn key(number: u64) -> String {
+    format!("{KEY}{number}")
+}
+
+/// Returns the number in the key of a question.
+fn number(key: &str) -> Option<u64> {
+    key.strip_prefix(KEY)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -259,8 +253,8 @@ mod tests {
         Question { method: Method::ListRoots, params: None }
     }
 
-    fn asked_call() -> AskedCall {
-        AskedCall::new(Arc::new(ByteBudget::new(1 << 20)).reservation(Category::Progress))
+    fn pending_call() -> PendingCall {
+        PendingCall::new(Arc::new(ByteBudget::new(1 << 20)).reservation(Category::Progress))
     }
 
     fn keys(continued: Continuation) -> Vec<String> {
@@ -270,7 +264,7 @@ mod tests {
 
     #[tokio::test]
     async fn answers_go_to_the_questions_with_their_keys() {
-        let call = asked_call();
+        let call = pending_call();
         assert!(!call.is_left());
         let (first, second) = (call.ask(question()).unwrap(), call.ask(question()).unwrap());
         assert_eq!(keys(call.goes_on().await), ["input-1", "input-2"]);
@@ -286,7 +280,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_question_is_settled_by_its_answer_or_by_its_withdrawal() {
-        let call = asked_call();
+        let call = pending_call();
         let (first, second) = (call.ask(question()).unwrap(), call.ask(question()).unwrap());
         let answered = async { call.answer("input-1", Answer::Result(RawValue::NULL.to_owned()), None) };
         let ((), (), answer) = tokio::join!(call.settled("input-1"), answered, first);
@@ -296,14 +290,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_wait_for_a_call_that_ends_without_an_answer_ends() {
-        let call = asked_call();
+        let call = pending_call();
         let (continued, ()) = tokio::join!(call.goes_on(), async { call.abandon() });
         assert!(matches!(continued, Continuation::Abandoned), "{continued:?}");
     }
 
     #[tokio::test]
     async fn a_question_nests_as_deep_as_the_result_that_asks_it_may() {
-        let (call, room) = (asked_call(), MAX_DEPTH - LEVELS_ABOVE_QUESTION);
+        let (call, room) = (pending_call(), MAX_DEPTH - LEVELS_ABOVE_QUESTION);
         let nested = |levels: usize| {
             let params = RawValue::from_string(format!("{}{}", "[".repeat(levels), "]".repeat(levels))).ok();
             Question { method: Method::ListRoots, params }
@@ -317,7 +311,7 @@ mod tests {
     #[tokio::test]
     async fn what_open_questions_hold_is_counted() {
         let budget = Arc::new(ByteBudget::new(1 << 20));
-        let call = AskedCall::new(budget.reservation(Category::Progress));
+        let call = PendingCall::new(budget.reservation(Category::Progress));
         let large = |bytes: usize| {
             let params = RawValue::from_string(format!("\"{}\"", "x".repeat(bytes))).ok();
             Question { method: Method::ListRoots, params }
@@ -339,7 +333,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_wait_ends_with_the_next_question() {
-        let call = asked_call();
+        let call = pending_call();
         let asked = async {
             let _ = tokio::time::timeout(std::time::Duration::from_millis(50), call.ask(question()).unwrap()).await;
         };
@@ -349,7 +343,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_number_of_questions_is_bounded_and_those_withdrawn_do_not_count() {
-        let call = asked_call();
+        let call = pending_call();
         let open: Vec<_> = (0..MAX_OPEN).map(|_| call.ask(question()).unwrap()).collect();
         assert!(matches!(call.ask(question()), Err(Answer::Error(_))));
         drop(open);

@@ -1,4 +1,4 @@
-//! Lets runs of pipelines go on as tasks, and forwards requests about such a task to the replica that has it.
+//! Forwards requests about calls that go on without their first request to the replica that has the call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,88 +12,39 @@ use super::envelope::{ClientMessage, text};
 use super::forward::Forwarding;
 use super::forward_token::is_forwarded;
 use super::listener_context::{ListenerContext, PathEndpoint};
-use super::parked::RunningCall;
+use super::replica_client::NotForwarded;
 use super::requester::Requester;
 use super::response::RpcResponse;
-use super::run_tasks::RunTask;
-use super::task_ticket::TaskTicket;
-use crate::domain::budget::Account;
+use crate::domain::item::ItemKind;
 use crate::domain::method::Method;
 use crate::domain::reason::Reason;
 use crate::domain::rpc::RpcError;
-use crate::domain::task::TaskFacts;
 use crate::domain::version::Era;
 use crate::engine::access::sealed_id::IdPurpose;
 use crate::engine::access::task_id::TaskOwner;
-use crate::engine::calls::tasks::RunTool;
-use crate::engine::exchange::handle::new_handle;
+use crate::engine::calls::waiting::denied_waiting;
+use crate::engine::in_flight::parked_call::Binding;
 use crate::engine::{Caller, Reply};
 use crate::transport::Accept;
 use crate::transport::mcp_headers::{SESSION_HEADER, mean_modern_era};
 use crate::transport::sse::KEEP_ALIVE_EVERY;
 
+/// What the text of a message has that brings a `requestState`.
+const STATE_MEMBER: &[u8] = b"\"requestState\"";
 /// What the text of a message has that is about a task.
 const ID_MEMBER: &[u8] = b"\"taskId\"";
 /// How long a replica may take until it answers or begins a stream.
 const FIRST_EVENT: Duration = KEEP_ALIVE_EVERY.saturating_mul(2);
-/// How long a client of the modern era waits for the answer of a run before the run goes on as a task.
-const DETACHED_AFTER: Duration = Duration::from_secs(10);
-/// How long a task is kept after the longest time that its run may take.
-const KEPT: Duration = Duration::from_secs(60 * 60);
-
-/// Makes the ticket with which the request `request` can go on as a task. `None` if the id of the task cannot be sealed.
-pub(super) fn new_ticket(
-    gate: &ListenerContext,
-    caller: &Caller,
-    endpoint: &PathEndpoint,
-    request: &str,
-    tool: RunTool,
-) -> Option<TaskTicket> {
-    let (handle, lives) = (new_handle(), tool.longest + KEPT);
-    let own = gate.seal_id(IdPurpose::Task, "", handle, lives, Vec::new())?;
-    let facts = TaskFacts { upstream: tool.pipeline, tool: tool.tool, id: own };
-    let id = gate.engine.gate.seal_task(caller, &endpoint.as_engine(), &facts).ok()?;
-    Some(TaskTicket { request: request.to_owned(), handle, id, era: caller.era, created_at: gate.engine.now(), lives })
-}
-
-/// Waits until a call with this ticket is to go on as a task: at once if its client of the legacy era wants that, and later in
-/// the modern era, if there is room.
-pub(super) async fn is_due(gate: &ListenerContext, ticket: &TaskTicket, account: &Arc<Account>) {
-    if ticket.era == Era::Modern {
-        tokio::time::sleep(DETACHED_AFTER).await;
-        if !gate.run_tasks.has_room(account) {
-            std::future::pending().await
-        }
-    }
-}
-
-/// Lets a call go on as a task, and returns the reply for its client, which has this account. `call` starts it beside its
-/// request.
-pub(super) fn begin(
-    gate: &ListenerContext,
-    ticket: &Arc<TaskTicket>,
-    account: &Arc<Account>,
-    call: impl FnOnce() -> RunningCall,
-) -> Reply {
-    if !gate.run_tasks.has_room(account) {
-        let message = "as many calls go on as tasks as may. Call the tool without `task`";
-        return Reply::Error(gate.engine.gate.busy(Reason::ParkedCalls, message));
-    }
-    let task = RunTask::new(Arc::clone(ticket), call());
-    task.asked().leave();
-    gate.run_tasks.keep(&gate.shutdown, task);
-    ticket.begun()
-}
 
 /// Returns how long a replica may take until it answers a request with these headers. A client that takes events gets the head
 /// of a response before its call has ended.
-pub(super) fn first_answer(gate: &ListenerContext, headers: &HeaderMap) -> Duration {
+fn first_answer(gate: &ListenerContext, headers: &HeaderMap) -> Duration {
     if Accept::read(headers).events { FIRST_EVENT } else { gate.longest_call() }
 }
 
 /// Parses a message that another replica may have to answer: one with this member in its text. Most messages have none, and are
 /// not parsed here.
-pub(super) fn for_replica<'a>(
+fn for_replica<'a>(
     gate: &ListenerContext,
     headers: &HeaderMap,
     body: &'a Bytes,
@@ -102,6 +53,54 @@ pub(super) fn for_replica<'a>(
     let may_be_elsewhere = !is_forwarded(headers) && gate.engine.gate.sessions().is_shared();
     let is_asked_about = may_be_elsewhere && memmem::find(body, member).is_some();
     is_asked_about.then(|| ClientMessage::parse(body).ok()).flatten()
+}
+
+/// Forwards a call of the modern era to the replica at which it waits for the input that it brings. `None` if it does not wait
+/// at another replica.
+pub(super) async fn forward_to_parked(
+    gate: &ListenerContext,
+    endpoint: &PathEndpoint,
+    headers: &HeaderMap,
+    requester: &Requester,
+    body: &Bytes,
+) -> Option<Response> {
+    let ClientMessage::Request { id, method, params } = for_replica(gate, headers, body, STATE_MEMBER)? else {
+        return None;
+    };
+    let waits = gate.open_id(IdPurpose::CallState, "", &text(params.request_state?)?).ok()?;
+    let to = gate.elsewhere(waits.replica)?;
+    let method = Method::parse(&method)?;
+    let (kind, name) = (ItemKind::used_with(method)?, params.text_of(method.item()?)?);
+    let binding = Binding::new(requester.identity.key(), endpoint.upstream(), kind, &name, params.arguments);
+    if waits.binding != binding.as_bytes() {
+        // Another call. It is refused here, as it would be there.
+        return None;
+    }
+    let caller = Caller::without_session(Arc::clone(&requester.identity));
+    let input = if kind == ItemKind::Tool { params.arguments } else { params.raw };
+    let denied = denied_waiting(&gate.engine.calls, &caller, endpoint.as_engine(), (kind, &name), (input, params.meta));
+    if let Some(reply) = denied {
+        return Some(RpcResponse::reply(id, &reply, Era::Modern).into_response());
+    }
+    let forwarding = Forwarding::request(HttpMethod::POST, endpoint, headers, body.clone(), requester);
+    let limit = first_answer(gate, headers);
+    let forwarded = gate.forward(to, forwarding, limit).await;
+    Some(forwarded.unwrap_or_else(|why| RpcResponse::modern_error(id, &not_continued(&why)).into_response()))
+}
+
+/// Returns the error for a call that waits at another replica and could not be continued there.
+fn not_continued(why: &NotForwarded) -> RpcError {
+    let told = |what: &str| format!("the call cannot be continued: {why}; {what}");
+    if why.may_be_done() {
+        let what = "the call may have gone on: find out what it did before you send it once more";
+        RpcError::refused(Reason::OutcomeUnknown, told(what))
+    } else if why.is_gone() {
+        let what = "it was not sent there. Send the call without `requestState`";
+        RpcError::refused(Reason::ReplicaGone, told(what))
+    } else {
+        let what = "the call did not go on. Send it once more as it is";
+        RpcError::busy(why.reason(), told(what))
+    }
 }
 
 /// Forwards a request about the task of a run to the replica that has it. `None` if it is not at another replica.
