@@ -5,12 +5,11 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::budget::{NoRoom, Reservation};
+use super::budget::NoRoom;
 use super::reason::Reason;
 use super::secret::SecretText;
 
 /// A request for a chat completion.
-#[derive(Debug)]
 pub struct ModelRequest<'a> {
     /// Namespace and name of the pipeline.
     pub pipeline: &'a str,
@@ -24,8 +23,8 @@ pub struct ModelRequest<'a> {
     pub body: &'a Map<String, Value>,
     /// How long the endpoint has for one answer.
     pub timeout: Duration,
-    /// Reserves the memory of the answer, from its first bytes.
-    pub reservation: &'a Reservation,
+    /// Reserves the memory of so many bytes more of the answer.
+    pub reserve: &'a (dyn Fn(u64) -> Result<(), NoRoom> + Sync),
 }
 
 /// The answer of a model.

@@ -6,13 +6,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde_json::{Map, Value};
 use tracing::Span;
 
-use crate::domain::budget::{NoRoom, Reservation};
+use crate::domain::budget::NoRoom;
 use crate::domain::causes::causes;
 use crate::domain::model::ModelRequest;
 use crate::telemetry::trace_context::members_of;
@@ -27,8 +27,6 @@ const CONNECT: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_secs(30);
 /// The longest answer that is read, in bytes.
 const MAX_ANSWER: usize = 16 << 20;
-/// How many copies of an answer are held while it is read: the received one, its JSON, and the text in it.
-const COPIES: u64 = 3;
 
 type HttpClient = Client<Connector, Full<Bytes>>;
 
@@ -106,19 +104,26 @@ impl Clients {
         let answer = client.request(sent).await;
         let answer = answer.map_err(|error| unreachable(&(causes(&error) + &tls_advice(&error, TlsNames::SYSTEM))));
         let (head, body) = answer?.into_parts();
-        let body = read(Limited::new(body, MAX_ANSWER), request.reservation).await?;
+        let body = read(Limited::new(body, MAX_ANSWER), request.reserve).await?;
         Ok(HttpAnswer { status: head.status, retry_after: retry_after(&head.headers), body })
     }
 }
 
-/// Reads an answer. Its memory is reserved as it arrives.
-async fn read(mut body: Limited<Incoming>, reservation: &Reservation) -> Result<Vec<u8>, NoAnswer> {
-    let mut read = Vec::new();
+/// Reads an answer. Its memory is reserved before: as far as its length is known at once, or else as it arrives.
+async fn read(
+    mut body: Limited<Incoming>,
+    reserve: &(dyn Fn(u64) -> Result<(), NoRoom> + Sync),
+) -> Result<Vec<u8>, NoAnswer> {
+    let known = body.size_hint().lower().min(MAX_ANSWER as u64);
+    reserve(known)?;
+    let (mut read, mut reserved) = (Vec::new(), known);
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| format!("the answer cannot be read: {}", causes(&*error)))?;
         let Ok(data) = frame.into_data() else { continue };
-        reservation.resize(COPIES * (read.len() + data.len()) as u64)?;
         read.extend_from_slice(&data);
+        let more = (read.len() as u64).saturating_sub(reserved);
+        reserve(more)?;
+        reserved += more;
     }
     Ok(read)
 }

@@ -118,12 +118,9 @@ fn without(member: &str, body: &mut Map<String, Value>) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use serde_json::json;
 
     use super::*;
-    use crate::domain::budget::{ByteBudget, Category};
 
     #[test]
     fn a_member_is_unsupported_if_the_error_says_so() {
@@ -168,7 +165,6 @@ mod tests {
     #[test]
     fn a_refusal_changes_the_requests_of_its_own_pipeline() {
         let body = Map::from_iter([("model".to_owned(), json!("m")), ("max_tokens".to_owned(), json!(7))]);
-        let memory = Arc::new(ByteBudget::default()).reservation(Category::Run);
         let request = |pipeline: &'static str| ModelRequest {
             pipeline,
             base_url: "http://h/v1",
@@ -176,7 +172,7 @@ mod tests {
             step: ["", ""],
             body: &body,
             timeout: Duration::ZERO,
-            reservation: &memory,
+            reserve: &|_| Ok(()),
         };
         let refused = Refused::default();
         let error = json!({"error": {"message": "max_tokens is not supported"}});

@@ -19,8 +19,8 @@ use crate::domain::rpc::{INVALID_PARAMS, RpcError};
 use crate::domain::version::Era;
 use crate::engine::access::sealed_id::{IdPurpose, NotOpened};
 use crate::engine::exchange::handle::new_handle;
-use crate::engine::in_flight::parked_call::{Binding, PARKED_MS, ParkedCall, RunningCall};
-use crate::engine::in_flight::pending_call::Continuation;
+use crate::engine::in_flight::parked_call::{Binding, PARKED_MS, ParkedCall};
+use crate::engine::in_flight::pending_call::{Continuation, RunningCall};
 use crate::engine::in_flight::run_task::{RunTask, TaskTicket};
 use crate::engine::{Caller, CheckMirrored, Reply};
 

@@ -8,8 +8,8 @@ use tokio_util::task::AbortOnDropHandle;
 use super::exchange::RunningMessage;
 use crate::domain::budget::{Account, ByteBudget, Category};
 use crate::domain::mirror::Mirrored;
-use crate::engine::in_flight::parked_call::{Binding, RunningCall};
-use crate::engine::in_flight::pending_call::PendingCall;
+use crate::engine::in_flight::parked_call::Binding;
+use crate::engine::in_flight::pending_call::{PendingCall, RunningCall};
 use crate::engine::in_flight::run_task::TaskTicket;
 
 /// What one POST needs so that its call can be parked, or go on as a task.

@@ -72,7 +72,7 @@ impl<'p> Names<'p> {
     fn conflicts(&self, candidates: &[Candidate<UpstreamPlan>]) -> Vec<NameConflict> {
         let wanted: Vec<_> = candidates.iter().map(|candidate| names(&candidate.form)).collect();
         let mut owners: HashMap<&Name, usize> = HashMap::new();
-        // Kept forms of both kinds come before all others.
+        // Objects of both kinds that had the name in the previous plan come before all others.
         for (index, names) in wanted.iter().enumerate() {
             let form = &candidates[index].form;
             let keeps = |name: &&Name| self.held.get(name).is_some_and(|owner| is_same_object(form, owner));

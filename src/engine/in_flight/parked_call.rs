@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
-use tokio_util::task::AbortOnDropHandle;
 
-use super::pending_call::PendingCall;
+use super::pending_call::RunningCall;
 use super::run_task::TaskTicket;
 use super::table::{Entry, Table};
 use crate::domain::budget::Account;
@@ -16,16 +15,6 @@ use crate::domain::rpc::RpcError;
 
 /// How long a call is parked, in milliseconds.
 pub const PARKED_MS: u64 = 5 * 60 * 1000;
-
-/// A call that goes on beside the request that it came with. Dropping it cancels the call.
-pub struct RunningCall {
-    /// Its questions, and its answer.
-    pub pending: Arc<PendingCall>,
-    /// The account of the client's address, which identifies it.
-    pub account: Arc<Account>,
-    /// The task in which it runs.
-    pub running: AbortOnDropHandle<()>,
-}
 
 /// A parked call.
 pub struct ParkedCall {
@@ -99,9 +88,12 @@ impl Table<u64, ParkedCall> {
 
 #[cfg(test)]
 mod tests {
+    use tokio_util::task::AbortOnDropHandle;
+
     use super::*;
     use crate::domain::budget::{ByteBudget, Category};
     use crate::engine::in_flight::InFlight;
+    use crate::engine::in_flight::pending_call::PendingCall;
 
     #[tokio::test]
     async fn a_call_is_taken_once_and_only_by_the_same_call_that_passes_the_check() {

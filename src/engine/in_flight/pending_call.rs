@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::value::RawValue;
 use tokio::sync::{Notify, oneshot};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::open_questions::{OpenQuestions, size};
-use crate::domain::budget::Reservation;
+use crate::domain::budget::{Account, Reservation};
 use crate::domain::identity::Identity;
 use crate::domain::ports::Answering;
 use crate::domain::question::Question;
@@ -75,6 +76,16 @@ impl PendingState {
         // Shrinking a reservation always succeeds.
         let _ = self.reservation.resize(self.questions.size());
     }
+}
+
+/// A call that goes on beside the request that it came with. Dropping it cancels the call.
+pub struct RunningCall {
+    /// Its questions, and its answer.
+    pub pending: Arc<PendingCall>,
+    /// The account of the client's address, which identifies it.
+    pub account: Arc<Account>,
+    /// The task in which it runs.
+    pub running: AbortOnDropHandle<()>,
 }
 
 /// How a call goes on.

@@ -157,6 +157,7 @@ mod tests {
 
     use super::*;
     use crate::domain::identity::User;
+    use crate::engine::in_flight::InFlight;
 
     fn run(id: usize) -> Run {
         Run {
@@ -224,8 +225,20 @@ mod tests {
         assert!(answered.try_recv().is_ok());
     }
 
-    #[test]
-    fn only_clients_answer_requests_of_other_kinds() {
-        assert!(RunEntry::new(run(1)).ask(&Question { method: Method::ListRoots, params: None }).is_none());
+    #[tokio::test]
+    async fn a_question_gets_the_first_answer_of_its_client_or_of_the_admin_api() {
+        let (in_flight, entry) = (InFlight::default(), RunEntry::new(run(1)));
+        in_flight.runs.add("1".to_owned(), &entry, u64::MAX).unwrap();
+        let question = Question { method: Method::Elicit, params: None };
+        let text =
+            |answer: Answer| if let Answer::Result(text) = answer { text.get().to_owned() } else { String::new() };
+        let asked = in_flight.asked("1", &question, std::future::pending());
+        let (answer, answered) = tokio::join!(asked, async { entry.answer(to_raw(&"admin")) });
+        assert_eq!((text(answer), answered), ("\"admin\"".to_owned(), Ok(())));
+        let client = || std::future::ready(Answer::Result(to_raw(&"client")));
+        assert_eq!(text(in_flight.asked("1", &question, client()).await), "\"client\"");
+        assert_eq!(entry.view().status, RunStatus::Working, "the question is withdrawn");
+        assert_eq!(text(in_flight.asked("of no run", &question, client()).await), "\"client\"");
+        assert!(entry.ask(&Question { method: Method::ListRoots, params: None }).is_none(), "only clients answer it");
     }
 }

@@ -2,8 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::parked_call::RunningCall;
-use super::pending_call::{HeldAnswer, PendingCall};
+use super::pending_call::{HeldAnswer, PendingCall, RunningCall};
 use super::table::Entry;
 use crate::domain::budget::Account;
 use crate::domain::raw::to_raw;

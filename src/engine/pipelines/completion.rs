@@ -1,5 +1,6 @@
 //! Calls of language models that steps make.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
@@ -8,7 +9,6 @@ use tracing::Instrument;
 
 use super::context::RunContext;
 use super::json_answer;
-use crate::domain::budget::{Category, Reservation};
 use crate::domain::model::{ModelAnswer, ModelFailure, ModelRequest};
 use crate::domain::plan::ModelPlan;
 use crate::domain::reason::Reason;
@@ -54,8 +54,8 @@ pub(super) struct Completed {
     pub(super) answer: ModelAnswer,
     /// The text as JSON, if a schema was asked for.
     pub(super) json: Option<Value>,
-    /// Reserves the memory of the answer.
-    _memory: Reservation,
+    /// The number of bytes that are reserved for it until the end of the step.
+    pub(super) reserved: u64,
 }
 
 impl RunContext<'_> {
@@ -77,13 +77,13 @@ impl RunContext<'_> {
         };
         let schema = wanted.schema.as_ref().map(prepared).transpose()?;
         let mut body = body(model, &wanted);
-        let (mut answer, mut memory) = self.ask_model(step, model, &body, &wanted.tools).await?;
+        let (mut answer, mut reserved) = self.ask_model(step, model, &body, &wanted.tools).await?;
         if schema.is_some() && wanted.tools.is_empty() && !answer.tool_calls.is_empty() {
             let message = "the model asked for tools that it was not given";
             return Err(ModelFailure::new(Reason::ModelOutputInvalid, message));
         }
         let Some(schema) = schema.filter(|_| answer.tool_calls.is_empty()) else {
-            return Ok(Completed { answer, json: None, _memory: memory });
+            return Ok(Completed { answer, json: None, reserved });
         };
         let mut read = read_json(&schema, &answer.text);
         if let Err(Unfit { faults, .. }) = &read {
@@ -93,41 +93,52 @@ impl RunContext<'_> {
                 messages
                     .push(json!({"role": "user", "content": format!("{faults}\nAnswer again, with the JSON alone.")}));
             });
-            (answer, memory) = self.ask_model(step, model, &body, &wanted.tools).await?;
+            let repaired = self.ask_model(step, model, &body, &wanted.tools).await?;
+            (answer, reserved) = (repaired.0, reserved + repaired.1);
             read = read_json(&schema, &answer.text);
         }
         match read {
-            Ok(json) => Ok(Completed { answer, json: Some(json), _memory: memory }),
+            Ok(json) => Ok(Completed { answer, json: Some(json), reserved }),
             Err(Unfit { value: Some(json), .. }) if wanted.is_lenient => {
-                Ok(Completed { answer, json: Some(json), _memory: memory })
+                Ok(Completed { answer, json: Some(json), reserved })
             }
             Err(Unfit { shown, .. }) => Err(ModelFailure::new(Reason::ModelOutputInvalid, shown)),
         }
     }
 
-    /// Sends one request, counts it and measures it. The reservation is for the memory of the answer.
+    /// Counts a request.
+    ///
+    /// # Errors
+    /// If the run has made as many as it may.
+    fn count_call(&self) -> Result<(), ModelFailure> {
+        let (mut used, most, name) = (self.used.lock(), self.pipeline.plan.budgets.max_llm_calls, &self.name);
+        if used.llm_calls >= most {
+            let message =
+                format!("the run has made {most} calls of models (spec.budgets.maxLLMCalls of ToolPipeline {name})");
+            return Err(ModelFailure::new(Reason::BudgetExhausted, message));
+        }
+        used.llm_calls += 1;
+        Ok(())
+    }
+
+    /// Sends one request, counts it and measures it. Returns the answer, and the number of bytes that are reserved for it.
     async fn ask_model(
         &self,
         step: &str,
         model: &ModelPlan,
         body: &Map<String, Value>,
         tools: &[WantedTool],
-    ) -> Result<(ModelAnswer, Reservation), ModelFailure> {
+    ) -> Result<(ModelAnswer, u64), ModelFailure> {
         self.check_in_force(None).map_err(|(reason, message)| ModelFailure::new(reason, message))?;
-        {
-            let (mut used, most) = (self.used.lock(), self.pipeline.plan.budgets.max_llm_calls);
-            if used.llm_calls >= most {
-                let name = &self.name;
-                let message = format!(
-                    "the run has made {most} calls of models (spec.budgets.maxLLMCalls of ToolPipeline {name})"
-                );
-                return Err(ModelFailure::new(Reason::BudgetExhausted, message));
-            }
-            used.llm_calls += 1;
-        }
+        self.count_call()?;
         let keys = &self.call.upstream.target.values;
         let key = model.key.as_ref().and_then(|key| keys.iter().find(|(name, _)| *name == key.name));
-        let reservation = self.pipelines.chains.reservation(Category::Run, &self.call.facts);
+        let reserved = AtomicU64::new(0);
+        let reserve = |more: u64| {
+            self.memory.set(|parts| parts.answers += more)?;
+            reserved.fetch_add(more, Ordering::Relaxed);
+            Ok(())
+        };
         let request = ModelRequest {
             pipeline: &self.name,
             base_url: &model.base_url,
@@ -135,7 +146,7 @@ impl RunContext<'_> {
             step: [&self.call.facts.request_id, step],
             body,
             timeout: Duration::from_millis(model.timeout_ms.into()).min(self.remaining()),
-            reservation: &reservation,
+            reserve: &reserve,
         };
         let (started, span) = (Instant::now(), spans::chat(&model.model));
         let answered = self.pipelines.models.complete(&request).instrument(span.clone()).await;
@@ -143,6 +154,7 @@ impl RunContext<'_> {
         let outcome = answered.as_ref().map(|answer| answer.usage).map_err(|failure| failure.reason);
         self.pipelines.metrics.models.called(&model.model, started.elapsed(), outcome);
         let mut answer = answered.map_err(|failure| {
+            self.memory.release_answer(reserved.load(Ordering::Relaxed));
             ModelFailure::new(failure.reason, format!("model {} of role {}: {failure}", model.model, model.role))
         })?;
         let mut used = self.used.lock();
@@ -152,7 +164,7 @@ impl RunContext<'_> {
             let meant = tools.iter().enumerate().find(|(index, tool)| alias(*index, &tool.name) == call.name);
             call.name = meant.map_or_else(|| call.name.clone(), |(_, tool)| tool.name.clone());
         }
-        Ok((answer, reservation))
+        Ok((answer, reserved.into_inner()))
     }
 }
 

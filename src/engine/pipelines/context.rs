@@ -8,8 +8,9 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::Pipelines;
+use super::memory::RunMemory;
 use super::output::RunFailure;
-use crate::domain::budget::{NoRoom, Reservation};
+use crate::domain::budget::NoRoom;
 use crate::domain::json_size::json_size;
 use crate::domain::method::Method;
 use crate::domain::model::TokenUse;
@@ -25,8 +26,6 @@ use crate::engine::chains::routed_call::{Routed, timestamp};
 use crate::engine::in_flight::run::RunEntry;
 use crate::engine::plan::linked_pipeline::LinkedPipeline;
 
-/// How many copies of what it holds a run has while a step runs: its own, the one that the step gets, and its JSON.
-const COPIES: u64 = 3;
 /// The maximum number of pieces of evidence of a run, and the maximum size of one, in bytes.
 const MAX_EVIDENCE: usize = 1000;
 const MAX_EVIDENCE_SIZE: u64 = 16 << 10;
@@ -46,10 +45,7 @@ pub(super) struct RunContext<'a> {
     pub(super) entry: Arc<RunEntry>,
     pub(super) started: Instant,
     pub(super) arguments: Value,
-    /// Reserves the memory of the state.
-    pub(super) memory: Reservation,
-    /// Reserves the memory of the sources and the evidence.
-    pub(super) found_memory: Reservation,
+    pub(super) memory: RunMemory,
 }
 
 /// What the steps of a run have used and found.
@@ -214,16 +210,17 @@ impl RunContext<'_> {
 
     /// Reserves the memory of what steps have found, and of so many bytes more.
     fn hold_found(&self, used: &RunUse, more: u64) -> Result<(), Failure> {
-        let held = used.sources.size() + used.evidence_bytes + more;
-        self.found_memory.resize(COPIES * held).map_err(no_room)
+        let found = used.sources.size() + used.evidence_bytes + more;
+        self.memory.set(|parts| parts.found = found).map_err(no_room)
     }
 
-    /// Reserves the memory of the state.
+    /// Reserves the memory of the state after a step.
     ///
     /// # Errors
     /// If there is no room: the run ends.
     pub(super) fn hold_state(&self, state: &RunState) -> Result<(), RunFailure> {
-        self.memory.resize(COPIES * state.size()).map_err(|why| RunFailure::of_no_step(no_room(why)))
+        let held = self.memory.set(|parts| (parts.state, parts.answers) = (state.size(), 0));
+        held.map_err(|why| RunFailure::of_no_step(no_room(why)))
     }
 
     /// The context of calls that steps make.

@@ -199,6 +199,8 @@ impl<'a> StepHost<'a> {
         let mut answer = json!(completed.answer);
         answer["json"] = completed.json.unwrap_or_default();
         answer["llmCallsUsed"] = json!(self.run.used.lock().llm_calls);
+        // The plugin has it now.
+        self.run.memory.release_answer(completed.reserved);
         Ok(self.calls.fitting(Answer::Result(to_raw(&answer)))?)
     }
 }

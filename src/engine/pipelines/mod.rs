@@ -10,6 +10,7 @@ mod context;
 mod host;
 mod json_answer;
 mod loops;
+mod memory;
 mod output;
 mod output_type;
 mod overrides;

@@ -10,10 +10,11 @@ use super::Pipelines;
 use super::arguments::read_arguments;
 use super::context::{RunContext, SharedUse};
 use super::loops::{counts, customized, holds};
+use super::memory::RunMemory;
 use super::output::{RunFailure, answer, completed, failure};
 use crate::domain::budget::Category;
 use crate::domain::pipeline::{PipelineMachine, RunOutput, RunState, Step, StepResult, StepRole};
-use crate::domain::plan::{AgentKind, AgentPlan};
+use crate::domain::plan::{AgentKind, AgentPlan, PipelinePlan};
 use crate::domain::plugin::Failure;
 use crate::domain::ports::ToClient;
 use crate::domain::raw::to_raw;
@@ -50,20 +51,7 @@ impl Pipelines {
         let size = arguments.map_or(0, |text| text.get().len());
         let (arguments, refusal) = read_arguments(arguments).map_or_else(|why| (json!({}), Some(why)), |it| (it, None));
         let plan = customized(pipeline, &arguments);
-        let run = RunContext {
-            pipelines: self,
-            call,
-            pipeline,
-            plan: &plan,
-            client,
-            name: call.plan().key.to_string(),
-            used: SharedUse::default(),
-            entry: self.begin_run(call),
-            started: Instant::now(),
-            arguments,
-            memory: self.chains.reservation(Category::Run, &call.facts),
-            found_memory: self.chains.reservation(Category::Run, &call.facts),
-        };
+        let run = self.context(call, (pipeline, &plan), client, arguments);
         let (mut steps, mut ending) = (Vec::new(), Ending::of(&run));
         let changed = match refusal {
             Some(failure) => Err(RunFailure::of_no_step(failure)),
@@ -86,6 +74,29 @@ impl Pipelines {
         match ended {
             Ok(output) => answer(run.plan, &output, &used.sources, facts),
             Err(why) => failure(&why, facts),
+        }
+    }
+
+    /// Begins a run with these arguments, of the pipeline with its customizations.
+    fn context<'a>(
+        self: &'a Arc<Self>,
+        call: &'a Routed<'a>,
+        (pipeline, plan): (&'a LinkedPipeline, &'a PipelinePlan),
+        client: &'a dyn ToClient,
+        arguments: Value,
+    ) -> RunContext<'a> {
+        RunContext {
+            pipelines: self,
+            call,
+            pipeline,
+            plan,
+            client,
+            name: call.plan().key.to_string(),
+            used: SharedUse::default(),
+            entry: self.begin_run(call),
+            started: Instant::now(),
+            arguments,
+            memory: RunMemory::new(self.chains.reservation(Category::Run, &call.facts)),
         }
     }
 
@@ -168,11 +179,10 @@ impl RunContext<'_> {
         let plan = self.plan;
         let mut machine = PipelineMachine::new(plan);
         let mut state = RunState::new(self.arguments.clone(), &plan.query_argument);
-        self.hold_state(&state)?;
         let mut last_agent = "";
         loop {
-            let counted = |agent| counts(&machine, agent);
-            let at: Vec<_> = (0..plan.agents.len()).map(counted).collect();
+            self.hold_state(&state)?;
+            let at: Vec<_> = (0..plan.agents.len()).map(|agent| counts(&machine, agent)).collect();
             let Some(step) = machine.next(|agent| self.loop_holds(agent, at[agent], &state)) else { break };
             let is_agent = matches!(step.role, StepRole::Agent(_));
             let shown = state.shown(machine.iterations(), &self.used.lock().sources);
@@ -187,7 +197,6 @@ impl RunContext<'_> {
                         machine.finish();
                     }
                     state.take(step.name, is_agent, result);
-                    self.hold_state(&state)?;
                     last_agent = if is_agent { step.name } else { last_agent };
                 }
                 Err(why) if !goes_on || [Reason::Withdrawn, Reason::Stopped].contains(&why.reason) => return Err(why),

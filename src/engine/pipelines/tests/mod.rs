@@ -78,6 +78,19 @@ async fn the_output_of_the_last_step_is_that_of_the_run() {
 }
 
 #[tokio::test]
+async fn a_run_without_room_for_its_state_ends_with_no_room() {
+    let large = format!(r#"put {{"result":"{}"}}"#, "x".repeat(400 << 10));
+    let gateway = gateway(&[&large, r#"put {"output":{}}"#], |_| {}).await;
+    let held = gateway.budget().reservation(Category::Run);
+    held.resize(127 << 20).unwrap();
+    assert_eq!(code(&call(&gateway, "{}").await), "NoRoom");
+    assert_eq!((last_run(&gateway).status, gateway.budget().refused(Category::Run)), (RunStatus::Failed, 1));
+    drop(held);
+    assert_eq!(call(&gateway, "{}").await["structuredContent"], json!({}));
+    assert_eq!(gateway.budget().held(Category::Run), 0, "a run that has ended holds nothing");
+}
+
+#[tokio::test]
 async fn a_step_sees_the_results_of_those_before_it() {
     let gateway = gateway(&[r#"put {"result":7}"#, r#"put {"output":{}}"#], |_| {}).await;
     call(&gateway, r#"{"prompt":"why"}"#).await;

@@ -16,7 +16,7 @@ const ANSWER: usize = 15 << 20;
 /// The budget of all that a gateway holds, and a quarter more.
 const MOST: u64 = (256 << 20) / 4 * 5;
 /// An agent whose answer stays in the state of the run.
-const PIPELINE: &str = "tool: {name: research, description: A test.}, declared: {agents: [
+const PIPELINE: &str = "tool: {name: research, description: A test.}, declared: {startAgent: background, agents: [
   {name: background, type: background, nextOnSuccess: synthesizer}, {name: synthesizer, type: synthesizer}]}";
 
 async fn held(gateway: &Gateway) -> u64 {
