@@ -24,7 +24,7 @@ pub enum Category {
     OtherList,
     /// Copies of content for plugins that run off the path of their call: observers and shadows.
     Beside,
-    /// What runs of pipelines hold: their state, their sources and evidence, and answers of models.
+    /// State, sources and evidence of runs of pipelines, and answers of models to them.
     Run,
 }
 

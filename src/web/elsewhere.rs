@@ -29,9 +29,9 @@ use crate::transport::Accept;
 use crate::transport::mcp_headers::{SESSION_HEADER, mean_modern_era};
 use crate::transport::sse::KEEP_ALIVE_EVERY;
 
-/// What the text of a message has that brings a `requestState`.
+/// A text in each message that brings a `requestState`.
 const STATE_MEMBER: &[u8] = b"\"requestState\"";
-/// What the text of a message has that is about a task.
+/// A text in each message that is about a task.
 const ID_MEMBER: &[u8] = b"\"taskId\"";
 /// How long a replica may take until it answers or begins a stream.
 const FIRST_EVENT: Duration = KEEP_ALIVE_EVERY.saturating_mul(2);
@@ -90,16 +90,16 @@ pub(super) async fn forward_to_parked(
 
 /// Returns the error for a call that waits at another replica and could not be continued there.
 fn not_continued(why: &NotForwarded) -> RpcError {
-    let told = |what: &str| format!("the call cannot be continued: {why}; {what}");
+    let message = |what: &str| format!("the call cannot be continued: {why}; {what}");
     if why.may_be_done() {
         let what = "the call may have gone on: find out what it did before you send it once more";
-        RpcError::refused(Reason::OutcomeUnknown, told(what))
+        RpcError::refused(Reason::OutcomeUnknown, message(what))
     } else if why.is_gone() {
         let what = "it was not sent there. Send the call without `requestState`";
-        RpcError::refused(Reason::ReplicaGone, told(what))
+        RpcError::refused(Reason::ReplicaGone, message(what))
     } else {
         let what = "the call did not go on. Send it once more as it is";
-        RpcError::busy(why.reason(), told(what))
+        RpcError::busy(why.reason(), message(what))
     }
 }
 

@@ -22,7 +22,7 @@ pub struct ParkedCall {
     pub call: Arc<RunningCall>,
     /// The digest of the call that may continue it.
     pub binding: Binding,
-    /// What the call needs to go on as a task, if it can.
+    /// The ticket with which the call goes on as a task; `None` if it cannot.
     pub task: Option<Arc<TaskTicket>>,
     /// The arguments of the call that headers repeat.
     pub mirrored: Vec<Mirrored>,

@@ -21,7 +21,7 @@ use crate::domain::upstream::Answer;
 /// The maximum number of questions that wait for one client.
 const MAX_OPEN: usize = 8;
 
-/// What the keys of questions begin with; the number of the question follows.
+/// The prefix of the keys of questions; the number of the question follows.
 const KEY: &str = "input-";
 
 /// The questions of one call, and its answer once there is one.

@@ -12,7 +12,7 @@ use crate::domain::version::Era;
 /// The status of a task while its run is in progress.
 pub const WORKING: &str = "working";
 
-/// What a call needs so that it can go on as a task.
+/// The facts that a call needs to go on as a task.
 pub struct TaskTicket {
     /// The id of the request, as raw JSON.
     pub request: String,

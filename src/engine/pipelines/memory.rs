@@ -8,7 +8,7 @@ use crate::domain::budget::{NoRoom, Reservation};
 /// of a model: the received one, its JSON, and the text in it.
 const COPIES: u64 = 3;
 
-/// Reserves the memory of one run. What was reserved for the answers of models in a step is used for its results.
+/// Reserves the memory of one run. Bytes that were reserved for answers of models in a step are used for its results.
 pub(super) struct RunMemory {
     reservation: Reservation,
     parts: Mutex<Parts>,
