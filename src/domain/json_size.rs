@@ -23,3 +23,14 @@ pub fn json_size(value: &impl Serialize) -> u64 {
     let mut counter = Counter(0);
     serde_json::to_writer(&mut counter, value).map_or(0, |()| counter.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::json_size;
+
+    #[test]
+    fn the_size_is_that_of_the_text() {
+        let value = serde_json::json!({"a\n": ["\u{1}é", 1.5, null], "b": {}});
+        assert_eq!(json_size(&value), value.to_string().len() as u64);
+    }
+}

@@ -1,4 +1,4 @@
-//! What one POST needs so that its call can go on without it.
+//! The state of one POST whose call can go on without it.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,7 +12,7 @@ use crate::engine::in_flight::parked_call::Binding;
 use crate::engine::in_flight::pending_call::{PendingCall, RunningCall};
 use crate::engine::in_flight::run_task::TaskTicket;
 
-/// What one POST needs so that its call can be parked, or go on as a task.
+/// The state of one POST whose call can be parked, or go on as a task.
 pub(super) struct Parking {
     pub(super) pending: Arc<PendingCall>,
     /// The account of the client's address.
@@ -21,7 +21,7 @@ pub(super) struct Parking {
     pub(super) ticket: OnceLock<Ticket>,
     /// The arguments of the call that headers repeat, set before it is sent.
     pub(super) mirrored: OnceLock<Vec<Mirrored>>,
-    /// What the call needs to go on as a task, set before it is sent. Without it, it does not.
+    /// The ticket with which the call can go on as a task, set before it is sent. Without it, it does not.
     pub(super) task: SetOnce<Arc<TaskTicket>>,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Ticket {
 }
 
 impl Parking {
-    /// What a call of a client needs whose bytes are charged to `account`.
+    /// Creates the state for one POST of a client whose bytes are charged to `account`.
     pub(super) fn new(budget: &Arc<ByteBudget>, account: &Arc<Account>) -> Self {
         let pending = PendingCall::new(budget.reservation_for(Category::Progress, account));
         let (ticket, mirrored, task) = (OnceLock::new(), OnceLock::new(), SetOnce::new());

@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(shown(), waits("c"));
         drop(third);
         assert_eq!(shown(), (RunStatus::Working, None));
-        assert_eq!(entry.answer(to_raw(&"to nobody")), Err(AnswerError::NoQuestion));
+        assert_eq!(entry.answer(to_raw(&"too late")), Err(AnswerError::NoQuestion));
         let _ended = ask(&entry, &json!("d"));
         entry.end(RunStatus::Failed, None, 2);
         assert_eq!(shown(), (RunStatus::Failed, None));

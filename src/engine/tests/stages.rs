@@ -29,7 +29,7 @@ const OF_TASK: [&str; 6] = ["admit", "admit_target", "refusal", "guards_can_run"
 /// The stages of a completion or a subscription that can only end it. `rechecks.rs` and `items.rs` test that nothing is answered of
 /// an item that a chain checks.
 const OF_BESIDE: [&str; 2] = ["admit_beside_target", "upstream_refusal"];
-/// What the lists call that is no stage.
+/// Functions that the lists call and that are no stages.
 const OTHERS: [&str; 8] =
     ["snapshot", "routed", "begin_traces", "checked_members", "new", "clone", "wait_for_task", "map_err"];
 
