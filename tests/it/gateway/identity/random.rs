@@ -115,6 +115,30 @@ impl Condition {
         })
     }
 
+    /// All that the condition can come to if the arguments of the call are not known; `None` if it can fail.
+    fn results(&self, client: usize, tool: usize) -> BTreeSet<Option<bool>> {
+        let pairs = |one: &Self, other: &Self| {
+            let others = other.results(client, tool);
+            let with = |one| others.iter().map(move |other| (one, *other)).collect::<Vec<_>>();
+            one.results(client, tool).into_iter().flat_map(with).collect::<Vec<_>>()
+        };
+        // An operand that decides does so also beside one that fails.
+        let both = |pair| match pair {
+            (Some(false), _) | (_, Some(false)) => Some(false),
+            (one, other) => one.and(other),
+        };
+        match self {
+            Open | Missing => [None, Some(false), Some(true)].into(),
+            Not(inner) => inner.results(client, tool).into_iter().map(|result| result.map(|holds| !holds)).collect(),
+            And(one, other) => pairs(one, other).into_iter().map(both).collect(),
+            Or(one, other) => {
+                let not = |result: Option<bool>| result.map(|holds| !holds);
+                pairs(one, other).into_iter().map(|(one, other)| not(both((not(one), not(other))))).collect()
+            }
+            decided => [decided.holds(client, tool, false)].into(),
+        }
+    }
+
     fn reads_arguments(&self) -> bool {
         match self {
             Open | Missing => true,
@@ -173,9 +197,9 @@ impl Rules {
     }
 
     fn lists(&self, client: usize, tool: usize) -> bool {
-        let of = |rule: &Rule| (rule.when.reads_arguments(), rule.when.holds(client, tool, false));
-        let could = |rule: &Rule| matches!(of(rule), (true, _) | (_, Some(true)));
-        let denies = |rule: &Rule| rule.denies && matches!(of(rule), (false, None | Some(true)));
+        let can = |rule: &Rule, result| rule.when.results(client, tool).contains(&Some(result));
+        let could = |rule: &Rule| can(rule, true);
+        let denies = |rule: &Rule| rule.denies && !can(rule, false);
         (self.allows_by_default || self.allowing(client).any(could)) && !self.rules.iter().any(denies)
     }
 
