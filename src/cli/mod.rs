@@ -77,6 +77,7 @@ use futures_util::future::{LocalBoxFuture, ready};
 use self::args::{Args, Command};
 pub use self::docs::pages;
 use self::output::{print, say};
+use crate::telemetry::log_buffer;
 
 /// Runs the command line `arguments` and returns the exit code. Prints errors to standard error, with advice on what
 /// to do. The error of a container's program is kept for the status of its pod, too.
@@ -105,6 +106,7 @@ fn run_command(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
     let ended = runtime.block_on(dispatch(args));
     // The process must not wait for a thread that is blocked while it reads standard input.
     runtime.shutdown_background();
+    log_buffer::end();
     ended
 }
 

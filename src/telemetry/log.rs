@@ -12,6 +12,7 @@ use tracing_subscriber::registry::Registry;
 use tracing_subscriber::reload::{self, Handle};
 
 use super::json_line::JsonLine;
+use super::log_buffer;
 use super::terminal::Terminal;
 use super::traces::Traces;
 
@@ -40,12 +41,13 @@ impl LogLevelHandle {
 /// If `HAWSEPIPE_LOG` is not valid; the error names the variable.
 pub(super) fn start(traces: &Traces) -> anyhow::Result<LogLevelHandle> {
     let (filter, handle) = reload::Layer::new(filter_of_environment()?.map_or_else(|| filter("info"), Ok)?);
-    let terminal = std::io::stderr().is_terminal();
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
-    let lines = if terminal {
-        lines.with_ansi(std::env::var_os("NO_COLOR").is_none()).event_format(Terminal).boxed()
+    let lines = tracing_subscriber::fmt::layer();
+    let lines = if std::io::stderr().is_terminal() {
+        let lines = lines.with_writer(std::io::stderr).event_format(Terminal);
+        lines.with_ansi(std::env::var_os("NO_COLOR").is_none()).boxed()
     } else {
-        lines.fmt_fields(JsonFields::new()).event_format(JsonLine).boxed()
+        let buffer = log_buffer::standard_error().context("cannot start the thread of the log")?;
+        lines.with_writer(buffer).fmt_fields(JsonFields::new()).event_format(JsonLine).boxed()
     };
     // This fails if a test has already called the function in this process. The first subscriber then stays in use.
     let _ = tracing_subscriber::registry().with(lines.with_filter(filter)).with(traces.layer()).try_init();

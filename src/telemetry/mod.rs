@@ -5,6 +5,7 @@ mod captured_log;
 pub mod catalog;
 mod json_line;
 pub mod log;
+pub mod log_buffer;
 pub mod metrics;
 pub mod plugin_log;
 pub mod process;
