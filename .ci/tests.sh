@@ -15,6 +15,9 @@ readonly alone=(
 readonly gateways_at_once=3 cluster_at_once=4
 # With more failures than this, something is wrong.
 readonly most_again=5
+# A test that takes more seconds than this, by itself and on a machine on which Node starts in 50 ms, belongs in
+# `make test-long`. Those that the list names may take longer.
+readonly longest=10 known_slow=.ci/slow-tests.txt
 unsteady=()
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
@@ -52,9 +55,42 @@ again() {
     return $status
 }
 
+# times SECONDS LOG...: the tests of these logs that took at least so long, the slowest first.
+times() {
+    local least=$1
+    shift
+    sed -nE 's/^test (.*) \.\.\. .*<([0-9.]+)s>$/\2 \1/p' "$@" | awk -v least="$least" '$1 >= least' | sort -rn
+}
+
 slow_tests() {
     printf '### tests that took 2 s or more:\n'
-    cat "$logs"/* | sed -nE 's/^test (.*) \.\.\. .*<([0-9.]+)s>$/\2 \1/p' | awk '$1 >= 2' | sort -rn
+    times 2 "$logs"/*
+}
+
+# Prints how many seconds a test may take on this machine.
+allowed() {
+    local begin=$EPOCHREALTIME
+    for _ in {1..10}; do node -e 0; done
+    awk -v longest="$longest" -v took="$EPOCHREALTIME-$begin" 'BEGIN { split(took, t, "-"); start = (t[1] - t[2]) / 10
+        printf "%.1f", longest * (start > 0.05 ? start / 0.05 : 1) }'
+}
+
+# too_slow: names the tests that take too long also by themselves. A test that waits for the cores is not slow.
+too_slow() {
+    local log test most status=0
+    most=$(allowed)
+    for log in it cluster alone; do
+        mapfile -t tests < <(times "$most" "$logs/$log" | cut -d' ' -f2 | grep -vxFf <(sed 's/ .*//' "$known_slow"))
+        for test in "${tests[@]}"; do
+            cargo test --locked --quiet --test "${log/alone/it}" -- --exact "$test" >"$logs/by-itself" 2>&1 || true
+            if [[ -n $(times "$most" "$logs/by-itself") ]]; then
+                printf '### slow: %s takes over %s s: make it faster, or let `make test-long` run it\n' "$test" "$most"
+                status=1
+            fi
+            rm "$logs/by-itself"
+        done
+    done
+    return $status
 }
 
 if [[ ${1:-} == long ]]; then
@@ -79,4 +115,5 @@ cat "$logs/beside" && rm "$logs/beside"
 step alone cargo test --locked --test it -- --test-threads 1 "${alone[@]}" || failed=1
 slow_tests
 if (( failed )); then again && failed=0; fi
+too_slow || failed=1
 exit $failed

@@ -5,6 +5,7 @@
 mod circles;
 mod conditions;
 mod engine;
+mod lines;
 mod links;
 mod monitoring;
 mod rights;
