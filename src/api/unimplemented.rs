@@ -21,7 +21,6 @@ pub struct Unimplemented {
 pub const UNIMPLEMENTED: &[Unimplemented] = &[
     whole(Kind::MCPGateway, "spec.admin.console"),
     whole(Kind::MCPGateway, "spec.listeners[].tls.clientCASecretRef"),
-    whole(Kind::MCPGateway, "spec.plugins.allowedWrappers"),
     values(Kind::MCPGateway, "spec.plugins.discovery", &["Directory"]),
     whole(Kind::MCPUpstream, "spec.knowledgeAssistant"),
     whole(Kind::MCPUpstream, "spec.vectorSearch"),
@@ -31,7 +30,6 @@ pub const UNIMPLEMENTED: &[Unimplemented] = &[
         "spec.type",
         &["all but middleware, output-type, phase, pipeline-customizer, prompt-provider and tool-provider"],
     ),
-    whole(Kind::Plugin, "spec.wrapper"),
     whole(Kind::PluginChain, "spec.entries[].canary"),
     whole(Kind::ToolPipeline, "spec.conversation"),
     whole(Kind::ToolPipeline, "spec.planned"),

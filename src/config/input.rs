@@ -232,6 +232,8 @@ pub struct PluginInput {
     pub protocol: ProtocolSetting,
     /// Where the code comes from.
     pub source: SourceInput,
+    /// `spec.wrapper`; `None` if the code is JavaScript.
+    pub wrapper: Option<WrapperInput>,
     /// Digest that the code must have, in hexadecimal; `None` accepts any code.
     pub sha256: Option<String>,
     /// Globs over upstream names; empty matches all.
@@ -268,6 +270,17 @@ pub struct PluginInput {
     pub config_overrides: bool,
     /// Set if the plugin cannot run because its type, its source or a protective setting is not implemented.
     pub refusing: Option<Refusal>,
+}
+
+/// A plugin's program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WrapperInput {
+    /// The name of the gateway's interpreter that runs the code; `None` if the code is the program.
+    pub interpreter: Option<String>,
+    /// `spec.wrapper.args`.
+    pub args: Vec<String>,
+    /// `spec.wrapper.protocolVersion`.
+    pub protocol_version: Option<String>,
 }
 
 /// The protocol that a manifest requests in `spec.protocol`.

@@ -98,7 +98,8 @@ impl<I: Inspect + 'static> Parsing<I> {
     /// before.
     pub(super) async fn inspect(&mut self, inputs: &mut Inputs) {
         let patience = std::mem::replace(&mut self.patience, PATIENCE);
-        let code = inputs.plugins.iter().filter_map(|plugin| Some((plugin, plugin_code(inputs, plugin)?)));
+        let scripts = inputs.plugins.iter().filter(|plugin| plugin.wrapper.is_none());
+        let code = scripts.filter_map(|plugin| Some((plugin, plugin_code(inputs, plugin)?)));
         let wanted: BTreeMap<TextId, FoundCode<'_>> = code
             .map(|(plugin, code)| {
                 let key = code_key(&sha256_hex(code.text.as_bytes()), &code.file_name);

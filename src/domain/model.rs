@@ -23,7 +23,7 @@ pub struct ModelRequest<'a> {
     pub body: &'a Map<String, Value>,
     /// How long the endpoint has for one answer.
     pub timeout: Duration,
-    /// Reserves the memory of so many bytes more of the answer.
+    /// Reserves the memory of an answer of so many bytes. An answer to a request that is sent again takes its place.
     pub reserve: &'a (dyn Fn(u64) -> Result<(), NoRoom> + Sync),
 }
 

@@ -67,6 +67,10 @@ reasons! {
     InvalidSchema,
     /// A schema of a pipeline's output has no property `sources`.
     MissingSources,
+    /// A part of the description of a plugin, or its wrapper, is not one that plugins of its type have.
+    InvalidDescriptor,
+    /// The gateway does not allow the plugin to be a program of its own.
+    WrapperNotAllowed,
     /// Plugin code does not parse, or is not text in UTF-8.
     SyntaxError,
     /// Plugin code does not have the digest that `sha256` names.

@@ -121,9 +121,10 @@ async fn read(
         let frame = frame.map_err(|error| format!("the answer cannot be read: {}", causes(&*error)))?;
         let Ok(data) = frame.into_data() else { continue };
         read.extend_from_slice(&data);
-        let more = (read.len() as u64).saturating_sub(reserved);
-        reserve(more)?;
-        reserved += more;
+        if read.len() as u64 > reserved {
+            reserved = read.len() as u64;
+            reserve(reserved)?;
+        }
     }
     Ok(read)
 }

@@ -119,23 +119,24 @@ pub async fn find_node(name: &Path) -> Result<NodeRuntime, NodeError> {
 }
 
 /// Runs the program with these arguments. Returns its standard output, or a description of what went wrong.
-async fn ask(program: &Path, arguments: &[&str]) -> Result<String, String> {
-    let asked = Command::new(program)
-        .args(arguments)
-        .env_clear()
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .output();
-    match tokio::time::timeout(DEADLINE, asked).await {
+pub(super) async fn ask(program: &Path, arguments: &[&str]) -> Result<String, String> {
+    let mut command = Command::new(program);
+    command.args(arguments).env_clear().stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    answer(command, arguments[0]).await
+}
+
+/// Runs a command that asks a program for `what`. Returns its standard output, or a description of what went wrong.
+pub(super) async fn answer(mut command: Command, what: &str) -> Result<String, String> {
+    match tokio::time::timeout(DEADLINE, command.output()).await {
         Ok(Ok(output)) if output.status.success() => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        Ok(Ok(output)) => Err(format!("asked for {}, it ends with {}", arguments[0], output.status)),
+        Ok(Ok(output)) => Err(format!("asked for {what}, it ends with {}", output.status)),
         Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(format!("asked for {}, it does not answer within {DEADLINE:?}", arguments[0])),
+        Err(_) => Err(format!("asked for {what}, it does not answer within {DEADLINE:?}")),
     }
 }
 
-fn resolve(name: &Path) -> Option<PathBuf> {
+/// Returns the path of a program, which is given as a path or as a name to look up in PATH.
+pub(super) fn resolve(name: &Path) -> Option<PathBuf> {
     if name.components().count() > 1 {
         return is_program(name).then(|| name.to_owned());
     }

@@ -39,6 +39,6 @@ pub(super) fn runtime(permits: u32, queue: u32, bytes: u64) -> Runtime {
         max_queued_executions: queue,
         queue_timeout_ms: 20,
         max_bytes_in_flight: bytes,
-        sandbox: None,
+        ..Runtime::default()
     }
 }

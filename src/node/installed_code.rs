@@ -2,22 +2,22 @@
 //! worker. Files beside the original that the code can import are copied too, within limits, so that later workers run
 //! the same code as the first. Other files and folders are linked.
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::private::PrivateFolder;
-use crate::domain::digest::sha256_hex;
-use crate::domain::plan::PluginPlan;
+use crate::domain::digest::{DigestWriter, sha256_hex};
+use crate::domain::plan::{PluginPlan, program_digest};
 
 /// The maximum number of entries of a plugin's original folder that are copied or linked.
 const MAX_SIBLINGS: usize = 1000;
 
 /// Extensions of the files that are copied, up to `MAX_COPIED` bytes in total.
-const IMPORTED: [&str; 6] = ["js", "mjs", "cjs", "ts", "mts", "json"];
+const IMPORTED: [&str; 7] = ["js", "mjs", "cjs", "ts", "mts", "json", "py"];
 const MAX_COPIED: u64 = 16 << 20;
 
 const HOST: &str = include_str!("host/host.mjs");
@@ -173,8 +173,12 @@ impl InstalledCode {
         let preloads =
             [parent.once_preload(), parent.exit_preload(), parent.egress_preload(), parent.offline_preload()];
         let hosts = [parent.host(), parent.host_errors(), parent.typed_host(), parent.reuse_host()];
-        let own = [self.folder.clone()].into_iter().chain(hosts).chain(preloads);
-        own.chain(self.origins.iter().cloned()).collect()
+        self.own_folders().chain(hosts).chain(preloads).collect()
+    }
+
+    /// The folder of the code, its original folder, and the packages.
+    pub fn own_folders(&self) -> impl Iterator<Item = PathBuf> {
+        [self.folder.clone()].into_iter().chain(self.origins.iter().cloned())
     }
 
     /// The folder of the host scripts and preloads.
@@ -184,8 +188,13 @@ impl InstalledCode {
 
     fn fill(&mut self, text: &str, origin: Option<&Path>) -> io::Result<()> {
         DirBuilder::new().mode(0o700).create(&self.folder)?;
-        fs::write(&self.entry, text)?;
-        let Some(origin) = origin else { return Ok(()) };
+        let Some(origin) = origin else { return fs::write(&self.entry, text) };
+        match program_digest(text) {
+            Some(digest) => {
+                copy_program(&origin.join(self.entry.file_name().unwrap_or_default()), &self.entry, digest)?
+            }
+            None => fs::write(&self.entry, text)?,
+        }
         let (origin, mut room) = (fs::canonicalize(origin)?, MAX_COPIED);
         for sibling in fs::read_dir(&origin)?.take(MAX_SIBLINGS) {
             let name = sibling?.file_name();
@@ -217,6 +226,17 @@ impl InstalledCode {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// Copies a program, which must be the one with this digest.
+fn copy_program(from: &Path, to: &Path, digest: &str) -> io::Result<()> {
+    let written = OpenOptions::new().write(true).create_new(true).mode(0o700).open(to)?;
+    let mut written = DigestWriter::new(written);
+    io::copy(&mut fs::File::open(from)?, &mut written)?;
+    match written.finish() == digest {
+        true => Ok(()),
+        false => Err(io::Error::other("its file is being replaced, and no longer has the digest that was accepted")),
     }
 }
 

@@ -37,6 +37,9 @@ pub enum StartError {
     /// There is no Node.js to run the plugin on.
     #[error("{0}")]
     Node(#[from] NodeError),
+    /// The program that runs the code of a wrapper is not there, or does not work.
+    #[error("{0}")]
+    Interpreter(String),
     /// The code cannot be written to disk.
     #[error("{0}")]
     Code(#[from] CodeError),
@@ -78,6 +81,7 @@ impl StartError {
     pub fn as_label(&self) -> &'static str {
         match self {
             Self::Node(_) => "node",
+            Self::Interpreter(_) => "interpreter",
             Self::Code(_) => "code",
             Self::Spawn(_) => "spawn",
             Self::Load(_) => "load",

@@ -2,7 +2,7 @@
 //!
 //! A call takes a [lease](seat_lease) of a [`seat`] at a [`worker`] from its plugin's [`pool`] and exchanges messages
 //! with the worker by its [`protocol`]. The [`starter`] starts workers: it [writes the code to disk](installed_code)
-//! and starts a process with the [`launcher`]. [`maintenance`] replaces or ends idle workers. [`execution_limits`]
+//! and starts a process with the [`launcher`]. A [`wrapper`] is a program of another language. [`maintenance`] replaces or ends idle workers. [`execution_limits`]
 //! bounds all plugins together, and [`execution_queue`] those that wait.
 
 pub mod discovery;
@@ -37,6 +37,7 @@ pub mod stats;
 mod thrown;
 pub mod worker;
 pub mod workers;
+pub mod wrapper;
 mod yielding;
 
 pub use discovery::{NodeError, NodeRuntime, find_node};

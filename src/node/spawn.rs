@@ -21,6 +21,8 @@ use super::protocol::once::OncePipes;
 use super::protocol::socket::Socket;
 use super::sandbox::Confinement;
 use super::seat::Transport;
+use super::wrapper::{Program, arguments};
+use crate::domain::plan::WrapperPlan;
 use crate::domain::plugin::Protocol;
 use crate::domain::ports::LinkedPlugin;
 use crate::domain::secret::SecretText;
@@ -54,6 +56,8 @@ pub struct SpawnSpec<'a> {
     pub launcher: &'a Launcher,
     /// The Node.js that the worker runs on.
     pub node: &'a NodeRuntime,
+    /// The program of a wrapper, which runs instead.
+    pub program: Option<&'a Program>,
     /// The plugin that the worker loads.
     pub plugin: &'a LinkedPlugin,
     /// The plugin's code on disk.
@@ -70,6 +74,10 @@ pub fn spawn(parts: SpawnSpec<'_>) -> io::Result<Spawned> {
     let (printed, to_log) = io::pipe()?;
     let (plugin, parent) = (parts.plugin, parts.code.parent());
     let preload = parent.once_preload();
+    if let (Some(program), Some(wrapper)) = (parts.program, &plugin.plan.wrapper) {
+        let (child, transport) = spawn_wrapper(parts, program, wrapper, to_log)?;
+        return Ok(Spawned { child, transport, printed, egress: None });
+    }
     let (child, transport, egress) = match (plugin.plan.protocol, plugin.plan.reuse) {
         (Protocol::Module, _) => spawn_module(parts, to_log)?,
         (Protocol::Once, false) => {
@@ -145,6 +153,34 @@ fn spawn_module(parts: SpawnSpec<'_>, to_log: PipeWriter) -> io::Result<Made> {
     let child = run(command)?;
     let channel = Channel::new(Socket::new(ours)?, LogMask::of(plugin).running(code));
     Ok((child, Transport::Module(Box::new(channel)), egress))
+}
+
+/// Starts the program of a wrapper. It has no network, and no library of the gateway runs in it.
+fn spawn_wrapper(
+    parts: SpawnSpec<'_>,
+    program: &Program,
+    wrapper: &WrapperPlan,
+    to_log: PipeWriter,
+) -> io::Result<(Child, Transport)> {
+    let (SpawnSpec { plugin, code, .. }, (to_read, stdin)) = (parts, io::pipe()?);
+    let confinement = Confinement {
+        required: parts.sandbox_required,
+        data: plugin.plan.limits.memory,
+        programs: program.files.clone(),
+        readable: code.own_folders().chain(program.readable.iter().cloned()).collect(),
+        parent: std::process::id(),
+    };
+    let mut command = parts.launcher.command(Stdin::Pipe, &confinement, &program.path, &plugin.env)?;
+    command.args(arguments(&plugin.plan, wrapper, code.entry())).current_dir(code.folder());
+    command.stdin(to_read).stdout(Stdio::piped()).stderr(to_log);
+    let mut child = run(command)?;
+    let stdin = ChildStdin::from_std(OwnedFd::from(stdin).into())?;
+    let stdout = child.stdout.take().ok_or_else(|| io::Error::other("a pipe is missing"))?;
+    let transport = match plugin.plan.protocol {
+        Protocol::Lines => Transport::Lines(LinesPipes::new(stdin, stdout, plugin.plan.encoding.into())),
+        Protocol::Once | Protocol::Module => Transport::Once(OncePipes::to_the_end(stdin, stdout)),
+    };
+    Ok((child, transport))
 }
 
 /// The process of a worker that is not a Module worker, and the pipes to its standard input and from its standard

@@ -25,6 +25,7 @@ use super::seat::{GRACE, Seat};
 use super::spawn::{SpawnSpec, Spawned, spawn};
 use super::stats::WorkerStats;
 use super::worker::{Absences, Worker, executions_of};
+use super::wrapper::{Interpreters, Program};
 use crate::domain::plan::PluginPlan;
 use crate::domain::ports::{LinkedPlugin, WorkerInfo, WorkerState};
 use crate::domain::sandbox::{SandboxLack, SandboxMode, SandboxState};
@@ -72,6 +73,7 @@ pub struct Starter {
     pub lifetimes: Lifetimes,
     folder: Arc<CodeFolder>,
     node: Mutex<Result<NodeRuntime, NodeError>>,
+    interpreters: Interpreters,
     sandbox: Mutex<SandboxState>,
     /// The properties of the sandbox that the kernel does not enforce. Determined once, because they do not change.
     lacks: OnceCell<Vec<SandboxLack>>,
@@ -104,6 +106,7 @@ impl Starter {
             lifetimes,
             folder: Arc::new(CodeFolder::create()?),
             node: Mutex::new(Err(NodeError::NotAsked)),
+            interpreters: Interpreters::default(),
             sandbox: Mutex::new(SandboxState { required: true, lacks: Vec::new() }),
             lacks: OnceCell::new(),
             slots: Semaphore::new(cores),
@@ -173,9 +176,18 @@ impl Starter {
     ) -> Result<Vec<Seat>, StartError> {
         let slot = self.slots.acquire().await.map_err(|_| StartError::Closed)?;
         let (node, began) = (self.node()?, Instant::now());
-        node.check_runs(&plugin.plan.file_name)?;
+        let program = match &plugin.plan.wrapper {
+            Some(wrapper) => {
+                let program = self.interpreters.program(&self.launcher, wrapper, code).await;
+                Some(program.map_err(StartError::Interpreter)?)
+            }
+            None => {
+                node.check_runs(&plugin.plan.file_name)?;
+                None
+            }
+        };
         let name = plugin.plan.key.to_string();
-        let mut seat = self.spawn(plugin, code, &node, on_exit)?;
+        let mut seat = self.spawn(plugin, code, (&node, program.as_ref()), on_exit)?;
         self.metrics.spawned(&name, cause);
         if self.closed.is_cancelled() {
             return Err(StartError::Closed);
@@ -237,13 +249,13 @@ impl Starter {
         self: &Arc<Self>,
         plugin: &Arc<LinkedPlugin>,
         code: &InstalledCode,
-        node: &NodeRuntime,
+        (node, program): (&NodeRuntime, Option<&Program>),
         on_exit: impl FnOnce(u64) + Send + 'static,
     ) -> Result<Seat, StartError> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let sandbox_required = lock(&self.sandbox).required;
         let Spawned { child, transport, printed, egress } =
-            spawn(SpawnSpec { launcher: &self.launcher, node, plugin, code, sandbox_required })?;
+            spawn(SpawnSpec { launcher: &self.launcher, node, program, plugin, code, sandbox_required })?;
         let stats = Arc::new(WorkerStats::new(child.id().unwrap_or_default(), Arc::clone(plugin)));
         let starter = Arc::downgrade(self);
         let process = ChildProcess::adopt(child, &self.tasks, move || {

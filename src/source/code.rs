@@ -9,12 +9,16 @@ use super::files::open_regular;
 use super::folders::{CODE, Folders};
 use crate::config::compile::{FoundCode, plugin_code};
 use crate::config::input::{FileCode, Files, Inputs, PluginInput, SourceInput, Unread, code_key};
-use crate::domain::digest::sha256_hex;
-use crate::domain::plan::in_image;
+use crate::domain::digest::{DigestWriter, sha256_hex};
+use crate::domain::plan::{in_image, program_text};
 use crate::domain::reason::Reason;
 
 /// The largest plugin file, in bytes.
 const MAX_CODE: u64 = 1 << 20;
+/// The largest program, in bytes.
+const MAX_PROGRAM: u64 = 512 << 20;
+/// What a program for Linux begins with (ELF).
+const PROGRAM: &[u8] = b"\x7fELF";
 /// The maximum number of files beside a plugin that are checked for changes.
 const MAX_SIBLINGS: usize = 200;
 
@@ -83,14 +87,28 @@ fn read_below(top: &Path, path: &str, name: &str) -> Result<FileCode, Unread> {
     let mut bytes = Vec::new();
     let opened = open_regular(&file).map_err(|e| missing(&file, e))?;
     opened.take(MAX_CODE + 1).read_to_end(&mut bytes).map_err(|e| missing(&file, e))?;
+    let folder = full.parent().map_or_else(|| root.clone(), Path::to_owned);
+    if bytes.starts_with(PROGRAM) {
+        let text = program_text(&digest_of_program(&file).map_err(|e| missing(&file, e))?);
+        return Ok(FileCode { text, folder, siblings: String::new() });
+    }
     if bytes.len() as u64 > MAX_CODE {
         return Err(Unread::new(Reason::TooLarge, format!("{path} is larger than {MAX_CODE} bytes")));
     }
     let text = String::from_utf8(bytes)
         .map_err(|_| Unread::new(Reason::SyntaxError, format!("{path} is not a text in UTF-8")))?;
-    let folder = full.parent().map_or_else(|| root.clone(), Path::to_owned);
     let siblings = digest_of_siblings(&folder, &full);
     Ok(FileCode { text, folder, siblings })
+}
+
+/// Returns the SHA-256 of a program in hex, without holding all of it.
+fn digest_of_program(file: &Path) -> io::Result<String> {
+    let mut digest = DigestWriter::new(io::sink());
+    let read = io::copy(&mut open_regular(file)?.take(MAX_PROGRAM + 1), &mut digest)?;
+    if read > MAX_PROGRAM {
+        return Err(io::Error::other(format!("it is larger than {MAX_PROGRAM} bytes")));
+    }
+    Ok(digest.finish())
 }
 
 /// Returns a digest of the names and texts of the files beside `entry` that its code can import. It covers at most
@@ -113,9 +131,10 @@ fn digest_of_siblings(folder: &Path, entry: &Path) -> String {
     sha256_hex(all.as_bytes())
 }
 
-/// Returns the code of all plugins whose code is available, by the keys of [`code_key`].
+/// Returns the JavaScript of all plugins whose code is available, by the keys of [`code_key`].
 pub(super) fn wanted_code(inputs: &Inputs) -> BTreeMap<String, FoundCode<'_>> {
-    by_key(inputs.plugins.iter().filter_map(|plugin| plugin_code(inputs, plugin)))
+    let scripts = inputs.plugins.iter().filter(|plugin| plugin.wrapper.is_none());
+    by_key(scripts.filter_map(|plugin| plugin_code(inputs, plugin)))
 }
 
 /// Collects code by the keys of [`code_key`].

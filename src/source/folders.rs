@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// The file name extensions of manifests.
 pub(super) const MANIFESTS: [&str; 3] = ["yaml", "yml", "json"];
 /// The extensions of files that plugin code can import.
-pub(super) const CODE: [&str; 6] = ["js", "mjs", "cjs", "ts", "mts", "json"];
+pub(super) const CODE: [&str; 7] = ["js", "mjs", "cjs", "ts", "mts", "json", "py"];
 
 /// The folders in which changes can affect the plan, each with the files that count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Buffers lines of the log: a call does not wait for the system call that writes its line.
 
 use std::io::{self, Write};
-use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -10,8 +10,10 @@ use tracing_subscriber::fmt::MakeWriter;
 
 /// How long a line waits for others that are written with it.
 const PAUSE: Duration = Duration::from_millis(5);
-/// With more bytes than this, who logs a line waits until all are written.
+/// With more bytes than this, a thread that logs a line waits until all are written.
 const MOST: usize = 256 << 10;
+/// How long the last lines can delay the end of the process.
+const LAST: Duration = Duration::from_secs(1);
 
 /// The lines of this process, for standard error.
 static LINES: LazyLock<LogBuffer<io::Stderr>> = LazyLock::new(|| LogBuffer::new(io::stderr()));
@@ -29,9 +31,19 @@ pub(super) fn standard_error() -> io::Result<&'static LogBuffer<io::Stderr>> {
     Ok(&LINES)
 }
 
-/// Writes all lines that wait. From now on lines do not wait. Call this before the process ends.
+/// Writes all lines that wait, and returns after at most a second. From now on lines do not wait. Call this before the process
+/// ends.
 pub fn end() {
-    LINES.end();
+    LINES.waiting().has_ended = true;
+    let (written, is_written) = mpsc::channel();
+    // Standard error can be a pipe that nobody reads.
+    let last = thread::Builder::new().spawn(move || {
+        let _ = LINES.write();
+        let _ = written.send(());
+    });
+    if last.is_ok() {
+        let _ = is_written.recv_timeout(LAST);
+    }
 }
 
 /// Lines in the order in which they are logged.
@@ -94,12 +106,7 @@ impl<W: Write> LogBuffer<W> {
         let is_empty = |waiting: &mut Waiting| waiting.lines.is_empty();
         drop(self.arrived.wait_while(self.waiting(), is_empty).unwrap_or_else(PoisonError::into_inner));
         thread::sleep(PAUSE);
-        // Nobody is there who could be informed if standard error is closed.
-        let _ = self.write();
-    }
-
-    fn end(&self) {
-        self.waiting().has_ended = true;
+        // An error cannot be reported: standard error is closed, or its disk is full.
         let _ = self.write();
     }
 }
@@ -159,8 +166,7 @@ mod tests {
     fn no_line_waits_after_the_end() {
         let buffer = LogBuffer::new(Vec::new());
         buffer.add(b"one\n", false).unwrap();
-        buffer.end();
-        assert_eq!(written(&buffer), "one\n");
+        buffer.waiting().has_ended = true;
         buffer.add(b"two\n", false).unwrap();
         assert_eq!(written(&buffer), "one\ntwo\n");
     }
@@ -173,7 +179,7 @@ mod tests {
             buffer.add(&line, false).unwrap();
             assert!(buffer.waiting().lines.len() <= MOST);
         }
-        buffer.end();
+        buffer.write().unwrap();
         assert_eq!(written(&buffer).len(), 1_000_000);
     }
 
@@ -193,7 +199,7 @@ mod tests {
                 buffer.write().unwrap();
             }
         });
-        buffer.end();
+        buffer.write().unwrap();
         let text = written(&buffer);
         for name in 0..4 {
             let prefix = format!("{name} ");

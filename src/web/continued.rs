@@ -11,7 +11,6 @@ use super::listener_context::ListenerContext;
 use super::parking::Parking;
 use super::response::RpcResponse;
 use super::task_forms::begun;
-use crate::domain::budget::Account;
 use crate::domain::question::{INPUT_REQUESTS, INPUT_REQUIRED, REQUEST_STATE, RESULT_TYPE};
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::reason::Reason;
@@ -22,6 +21,7 @@ use crate::engine::exchange::handle::new_handle;
 use crate::engine::in_flight::parked_call::{Binding, PARKED_MS, ParkedCall};
 use crate::engine::in_flight::pending_call::{Continuation, RunningCall};
 use crate::engine::in_flight::run_task::{RunTask, TaskTicket};
+use crate::engine::in_flight::table::Place;
 use crate::engine::{Caller, CheckMirrored, Reply};
 
 /// How long a client of the modern era waits for the answer of a run before the run goes on as a task.
@@ -34,13 +34,20 @@ pub(super) async fn run_or_park(
     mut running: RunningMessage,
     parking: Arc<Parking>,
 ) -> RpcResponse {
-    let asks = tokio::select! {
-        biased;
-        done = &mut running => return done,
-        asks = parking.pending.goes_on() => asks,
-        task = due(&gate, &parking) => {
-            let reply = go_on_as_task(&gate, task, &parking.account, || parking.beside(running));
+    let asks = loop {
+        let task = tokio::select! {
+            biased;
+            done = &mut running => return done,
+            asks = parking.pending.goes_on() => break asks,
+            task = due(&gate, &parking) => task,
+        };
+        if let Ok(place) = gate.engine.gate.in_flight.tasks.place(&parking.account) {
+            let reply = go_on_as_task(&gate, task, place, parking.beside(running));
             return RpcResponse::reply(&task.request, &reply, task.era);
+        }
+        // Another call has got the place. Clients of the modern era did not ask for a task, and wait for the answer.
+        if task.era == Era::Legacy {
+            return RpcResponse::reply(&task.request, &no_place(&gate), task.era);
         }
     };
     let Some(ticket) = parking.ticket.get() else { return running.await };
@@ -58,7 +65,7 @@ async fn due<'a>(gate: &ListenerContext, parking: &'a Parking) -> &'a Arc<TaskTi
 
 /// Waits until a call with this ticket is to go on as a task: at once if its client of the legacy era wants that, and later in
 /// the modern era, if there is room.
-async fn is_due(gate: &ListenerContext, ticket: &TaskTicket, account: &Arc<Account>) {
+async fn is_due(gate: &ListenerContext, ticket: &TaskTicket, account: &Arc<crate::domain::budget::Account>) {
     if ticket.era == Era::Modern {
         tokio::time::sleep(TASK_AFTER).await;
         if !gate.engine.gate.in_flight.tasks.has_place(account) {
@@ -67,20 +74,20 @@ async fn is_due(gate: &ListenerContext, ticket: &TaskTicket, account: &Arc<Accou
     }
 }
 
-/// Lets a call go on as a task, and returns the reply for its client, which has this account. `call` starts it beside its
-/// request.
+/// Lets a call go on as a task, and returns the reply for its client.
 fn go_on_as_task(
     gate: &ListenerContext,
     ticket: &Arc<TaskTicket>,
-    account: &Arc<Account>,
-    call: impl FnOnce() -> Arc<RunningCall>,
+    place: Place<'_, u64, RunTask>,
+    call: Arc<RunningCall>,
 ) -> Reply {
-    let (tasks, expires_at) = (&gate.engine.gate.in_flight.tasks, gate.engine.now().saturating_add(ticket.lives_ms));
-    let begins = || tasks.add(ticket.handle, &Arc::new(RunTask::new(Arc::clone(ticket), call())), expires_at).is_ok();
-    // A call that has no place is not started beside its request.
-    if tasks.has_place(account) && begins() {
-        return begun(ticket);
-    }
+    let expires_at = gate.engine.now().saturating_add(ticket.lives_ms);
+    place.add(ticket.handle, &Arc::new(RunTask::new(Arc::clone(ticket), call)), expires_at);
+    begun(ticket)
+}
+
+/// Returns the reply for a client whose call cannot go on as a task.
+fn no_place(gate: &ListenerContext) -> Reply {
     let message = "as many calls go on as tasks as may. Call the tool without `task`";
     Reply::Error(gate.engine.gate.busy(Reason::ParkedCalls, message))
 }
@@ -94,7 +101,7 @@ pub(super) async fn go_on(
     binding: Binding,
     (answers, caller): (Option<&RawValue>, &Caller),
     check_mirrored: &CheckMirrored<'_>,
-    denied: impl FnOnce() -> Option<Reply>,
+    denied: impl Fn() -> Option<Reply>,
 ) -> Option<Reply> {
     let call = match gate.open_id(IdPurpose::CallState, "", state) {
         Err(NotOpened::Foreign) => return None,
@@ -114,17 +121,24 @@ pub(super) async fn go_on(
     };
     let answers = answers.and_then(|answers| RawObject::parse(answers.get()).ok()).unwrap_or_default();
     call.call.pending.give(&answers, caller.whole_identity());
-    let outcome = outcome(gate, &call).await;
-    if let Some(reply) = denied() {
-        return Some(reply);
+    loop {
+        let outcome = outcome(gate, &call).await;
+        if let Some(reply) = denied() {
+            return Some(reply);
+        }
+        match outcome {
+            Ok(continued) => return Some(reply(gate, &call, continued)),
+            Err(task) => {
+                // Without a place, the client waits for the answer.
+                if let Ok(place) = gate.engine.gate.in_flight.tasks.place(&call.call.account) {
+                    return Some(go_on_as_task(gate, &task, place, Arc::clone(&call.call)));
+                }
+            }
+        }
     }
-    Some(match outcome {
-        Ok(continued) => reply(gate, &call, continued),
-        Err(task) => go_on_as_task(gate, &task, &call.call.account, || Arc::clone(&call.call)),
-    })
 }
 
-/// Waits for what a call comes to. The error is the task as which it is to go on.
+/// Waits until a call asks or ends, or returns the ticket of the task as which it is to go on.
 async fn outcome(gate: &ListenerContext, parked: &ParkedCall) -> Result<Continuation, Arc<TaskTicket>> {
     let RunningCall { pending, account, .. } = &*parked.call;
     let due = async {

@@ -72,7 +72,7 @@ impl ClientRequest<'_> {
                 let Some(task) = engine.gate.in_flight.tasks.find(&run.handle) else {
                     return Reply::Error(facts.lost());
                 };
-                return self.use_run(method, &caller, &task, responses.as_deref()).await;
+                return self.use_run(method, &caller, (&task, &facts), responses.as_deref()).await;
             }
         }
         let task = OpenTask { method, id: id.into_owned(), facts, responses };
@@ -84,10 +84,21 @@ impl ClientRequest<'_> {
 
 impl ClientRequest<'_> {
     /// Answers a request about the task of a run.
-    async fn use_run(&self, method: Method, caller: &Caller, task: &RunTask, responses: Option<&RawValue>) -> Reply {
+    async fn use_run(
+        &self,
+        method: Method,
+        caller: &Caller,
+        (task, facts): (&RunTask, &TaskFacts),
+        responses: Option<&RawValue>,
+    ) -> Reply {
         let now = self.gate.engine.now();
         match method {
-            Method::TaskResult => return self.await_run(caller, task).await,
+            Method::TaskResult => {
+                let reply = self.await_run(caller, task).await;
+                // The rules can have changed while the client waited.
+                let checked = self.gate.engine.gate.check_task((&caller.identity, &caller.session), facts);
+                return checked.map_or_else(Reply::Error, |()| reply);
+            }
             Method::UpdateTask => {
                 let answers = responses.and_then(|answers| RawObject::parse(answers.get()).ok()).unwrap_or_default();
                 task.pending().give(&answers, caller.whole_identity());

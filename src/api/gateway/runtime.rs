@@ -5,7 +5,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::shared::{FromNamespaces, LocalRef, PullPolicy, Selector};
-use crate::api::values::{DNS_LABEL, Size};
+use crate::api::values::Size;
+
+/// Pattern of the name of an object, or of its namespace and name.
+const OBJECT: &str = "^([a-z0-9]([-a-z0-9]*[a-z0-9])?/)?[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
+/// Pattern of the name of a program.
+const PROGRAM: &str = "^[A-Za-z0-9][A-Za-z0-9._+-]*$";
+/// Pattern of absolute paths.
+const ABSOLUTE: &str = "^/[^\\x00]*$";
 
 /// Where plugins come from, and their limits in each pod (document 000's PluginConfiguration).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -66,10 +73,31 @@ pub struct GatewayPlugins {
     pub queue_timeout_ms: Option<u32>,
     /// Maximum total size of the content in workers and queues. Default: 64Mi.
     pub max_bytes_in_flight: Option<Size>,
-    /// Names of the plugins whose `wrapper`, a program in any language, is allowed to run. Default: none.
-    #[schemars(length(max = 64), inner(length(min = 1, max = 63), regex(pattern = DNS_LABEL)))]
+    /// The plugins whose `wrapper`, a program in any language, is allowed to run: a name in the gateway's own namespace, or
+    /// `namespace/name`. Default: none.
+    #[schemars(length(max = 64), inner(length(min = 1, max = 127), regex(pattern = OBJECT)))]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub allowed_wrappers: Option<Vec<String>>,
+    /// The programs that run the code of wrappers. Default: none in a cluster; otherwise `python3`, if PATH has one.
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub interpreters: Option<Vec<Interpreter>>,
+}
+
+/// A program that runs the code of wrappers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Interpreter {
+    /// Name that a plugin gives as `wrapper.command`.
+    #[schemars(length(min = 1, max = 63), regex(pattern = PROGRAM))]
+    pub name: String,
+    /// The program. The path is absolute.
+    #[schemars(length(min = 1, max = 1024), regex(pattern = ABSOLUTE))]
+    pub path: String,
+    /// Files and folders that the program can read, as absolute paths. A Python can read its own library without them, and those
+    /// of its virtual environment. Default: none.
+    #[schemars(length(max = 32), inner(length(min = 1, max = 1024), regex(pattern = ABSOLUTE)))]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    pub read_paths: Option<Vec<String>>,
 }
 
 /// How plugins are found: `Declared` uses Plugin objects only, `Directory` also uses each folder

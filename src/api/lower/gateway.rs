@@ -9,13 +9,14 @@ use super::findings::Findings;
 use super::model::models;
 use super::place::ManifestSource;
 use super::route_hosts;
-use super::shared::{below, key, namespaces, object_ref, program, selector, size};
+use super::runtime::runtime;
+use super::shared::{key, namespaces, object_ref, selector, size};
 use crate::api::gateway::inbound::Listener;
 use crate::api::gateway::pods::workload;
 use crate::api::gateway::records::{
     AuditMode, EmbeddedStore, History, LogLevel, Payloads, PostgresStore, Tracing, TracingProtocol,
 };
-use crate::api::gateway::runtime::{self as api, Discovery, GatewayLimits, GatewayPlugins};
+use crate::api::gateway::runtime::GatewayLimits;
 use crate::api::gateway::takes::{InvalidTools, Prefix, TakesUpstreams, ToolDiscovery};
 use crate::api::gateway::{MCPGateway, MCPGatewaySpec, NetworkPolicy, StopMode};
 use crate::api::shared::{FromNamespaces, Selector};
@@ -25,11 +26,10 @@ use crate::config::redaction::Redaction;
 use crate::domain::audit;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::{
-    self, GatewayPlan, HistoryPlan, Limits, ListenerPlan, OtlpProtocol, PrefixMode, Runtime, StorePlan, TracingPlan,
+    self, GatewayPlan, HistoryPlan, Limits, ListenerPlan, OtlpProtocol, PrefixMode, StorePlan, TracingPlan,
 };
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
-use crate::domain::sandbox::SandboxMode;
 
 /// The warning of a listener that asks for a transport that was removed.
 const NO_LEGACY_SSE: &str =
@@ -61,7 +61,7 @@ pub fn gateway(object: &MCPGateway, place: ManifestSource<'_>) -> (GatewayInput,
         offers_invalid_tools: spec.upstreams.as_ref().and_then(|u| u.invalid_tools) == Some(InvalidTools::Offer),
         allowed_addresses: allowed_addresses(spec.upstreams.as_ref(), &mut findings),
         limits: spec.limits.as_ref().map(limits).unwrap_or_default(),
-        runtime: runtime(spec.plugins.as_ref(), folder, plugin_dir, &mut findings),
+        runtime: runtime(spec.plugins.as_ref(), (folder, plugin_dir), &key, place, &mut findings),
         session_idle_seconds: spec.sessions.as_ref().and_then(|s| s.idle_seconds).unwrap_or(3600),
         audit: spec.audit.as_ref().map(|audit| audit_mode(audit.mode)).unwrap_or_default(),
         awaited_audit: None,
@@ -233,31 +233,6 @@ fn limits(written: &GatewayLimits) -> Limits {
         session_total_calls: total.unwrap_or(defaults.session_total_calls),
         max_connections,
         max_streams: written.max_streams.unwrap_or_else(|| defaults.max_streams.min(max_connections / 2)),
-    }
-}
-
-fn runtime(written: Option<&GatewayPlugins>, folder: &Path, plugin_dir: &Path, findings: &mut Findings) -> Runtime {
-    let defaults = Runtime { plugin_dir: plugin_dir.to_owned(), ..Runtime::default() };
-    let Some(written) = written else { return defaults };
-    findings.later(written.discovery == Some(Discovery::Directory), "spec.plugins.discovery");
-    findings.later(written.allowed_wrappers.is_some(), "spec.plugins.allowedWrappers");
-    Runtime {
-        plugin_dir: written.plugin_dir.as_deref().map_or(defaults.plugin_dir, |path| below(folder, path)),
-        node_executable: written.node_executable.as_deref().map_or(defaults.node_executable, |n| program(folder, n)),
-        max_concurrent_executions: written.max_concurrent_executions.unwrap_or(defaults.max_concurrent_executions),
-        pool_size_per_plugin: written.pool_size_per_plugin.unwrap_or(defaults.pool_size_per_plugin),
-        default_timeout_ms: written.default_timeout_ms.unwrap_or(defaults.default_timeout_ms),
-        max_queued_executions: written.max_queued_executions.unwrap_or(defaults.max_queued_executions),
-        queue_timeout_ms: written.queue_timeout_ms.unwrap_or(defaults.queue_timeout_ms),
-        max_bytes_in_flight: size(written.max_bytes_in_flight.as_ref()).unwrap_or(defaults.max_bytes_in_flight),
-        sandbox: written.sandbox.map(sandbox),
-    }
-}
-
-fn sandbox(mode: api::SandboxMode) -> SandboxMode {
-    match mode {
-        api::SandboxMode::Required => SandboxMode::Required,
-        api::SandboxMode::BestEffort => SandboxMode::BestEffort,
     }
 }
 

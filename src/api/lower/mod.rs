@@ -16,6 +16,7 @@ mod pipeline;
 mod place;
 mod plugin;
 mod route_hosts;
+mod runtime;
 mod section;
 mod shared;
 #[cfg(test)]

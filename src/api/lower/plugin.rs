@@ -13,7 +13,7 @@ use crate::api::plugin::descriptor::Descriptor;
 use crate::api::plugin::{self as api, ConfigOverrides, Plugin, PluginSpec, PluginType};
 use crate::api::values::Quantity;
 use crate::config::config_schema::ConfigSchema;
-use crate::config::input::{PluginInput, ProtocolSetting, SourceInput};
+use crate::config::input::{PluginInput, ProtocolSetting, SourceInput, WrapperInput};
 use crate::domain::egress::EgressRule;
 use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::plan::{ImagePlan, PluginLimits, Refusal};
@@ -46,7 +46,12 @@ pub fn plugin(object: &Plugin, place: ManifestSource<'_>) -> (PluginInput, Vec<P
         phases: spec.phases.as_ref().map(|phases| phases.iter().copied().map(phase).collect()),
         order: i64::from(spec.order.unwrap_or(0)),
         protocol: protocol(spec.protocol),
-        source: source(&spec.source),
+        source: source(spec),
+        wrapper: spec.wrapper.as_ref().map(|written| WrapperInput {
+            interpreter: program(spec).is_none().then(|| written.command.clone()),
+            args: written.args.clone().unwrap_or_default(),
+            protocol_version: written.protocol_version.clone(),
+        }),
         sha256: spec.sha256.clone(),
         filter_upstreams: filter.upstreams.unwrap_or_default(),
         filter_tools: filter.tools.unwrap_or_default(),
@@ -69,12 +74,10 @@ pub fn plugin(object: &Plugin, place: ManifestSource<'_>) -> (PluginInput, Vec<P
     (input, findings.finish())
 }
 
-/// Reports types and sources that are not implemented. Returns the first one as the reason why the plugin cannot run.
+/// Reports a type that is not implemented. Returns it as the reason why the plugin cannot run.
 fn refusing(spec: &PluginSpec, findings: &mut Findings) -> Option<Refusal> {
     let typed = kind(spec.r#type).is_none();
-    let parts = [(typed, "spec.type"), (spec.wrapper.is_some(), "spec.wrapper")];
-    let mut refusals = parts.map(|(set, field)| findings.refuse(set, field, IT_CANNOT_RUN)).into_iter().flatten();
-    refusals.next()
+    findings.refuse(typed, "spec.type", IT_CANNOT_RUN)
 }
 
 /// Reports a source that only a cluster can mount, and returns it as the reason why the plugin cannot run.
@@ -183,7 +186,33 @@ fn encoding(encoding: Option<api::Encoding>) -> Encoding {
     }
 }
 
-fn source(source: &Source) -> SourceInput {
+/// Returns the path of the file that is the plugin's program; `None` if it has none, or an interpreter runs its code. A command
+/// with `/` starts at the folder of the code, and a bare one is the name of its file.
+fn program(spec: &PluginSpec) -> Option<String> {
+    let command = &spec.wrapper.as_ref()?.command;
+    let path = match &spec.source {
+        Source { path: Some(path), .. } => path,
+        Source { image: Some(image), .. } => image.path.as_ref().unwrap_or(command),
+        _ => return None,
+    };
+    match path.rsplit_once('/') {
+        _ if command.contains('/') && spec.source.image.is_some() => Some(command.clone()),
+        Some((folder, _)) if command.contains('/') => Some(format!("{folder}/{command}")),
+        None if command.contains('/') => Some(command.clone()),
+        Some((_, file)) => (file == command).then(|| path.clone()),
+        None => (path == command).then(|| path.clone()),
+    }
+}
+
+fn source(spec: &PluginSpec) -> SourceInput {
+    match (source_of(&spec.source), program(spec)) {
+        (SourceInput::Path(_), Some(path)) => SourceInput::Path(path),
+        (SourceInput::Image { image, .. }, Some(path)) => SourceInput::Image { image, path },
+        (source, _) => source,
+    }
+}
+
+fn source_of(source: &Source) -> SourceInput {
     match source {
         Source { inline: Some(text), .. } => SourceInput::Inline(text.clone()),
         Source { config_map_key_ref: Some(reference), .. } => {
@@ -266,5 +295,36 @@ mod tests {
         let (pull_policy, pull_secrets) = (Some("Always".to_owned()), vec!["s".to_owned()]);
         let image = ImagePlan { reference: "r/i:1".into(), pull_policy, pull_secrets };
         assert_eq!(input.source, SourceInput::Image { image, path: "index.mjs".into() });
+    }
+
+    #[test]
+    fn the_program_of_a_wrapper_is_a_file_of_its_source_or_an_interpreter() {
+        let image = |path: &str| json!({"image": {"reference": "r", "path": path}});
+        for (source, command, file) in [
+            (json!({"inline": "x"}), "python3", None),
+            (json!({"configMapKeyRef": {"name": "c", "key": "guard.py"}}), "guard.py", None),
+            (json!({"path": "guards/guard.py"}), "python3", None),
+            (json!({"path": "guards/guard"}), "guard", Some("guards/guard")),
+            (json!({"path": "guard"}), "guard", Some("guard")),
+            (json!({"path": "guards/guard.json"}), "bin/guard", Some("guards/bin/guard")),
+            (json!({"path": "guard.json"}), "bin/guard", Some("bin/guard")),
+            (image("app/guard"), "guard", Some("app/guard")),
+            (image("app/guard.py"), "python3", None),
+            (image("app/guard"), "bin/guard", Some("bin/guard")),
+            (json!({"image": {"reference": "r"}}), "guard", Some("guard")),
+        ] {
+            let spec = json!({"source": source, "wrapper": {"command": command}});
+            let object = json!({"metadata": {"name": "x", "namespace": "ns"}, "spec": spec});
+            let (input, problems) =
+                plugin(&serde_json::from_value(object).unwrap(), ManifestSource::Cluster { domain: "c" });
+            assert!(problems.is_empty(), "{problems:?}");
+            let wrapper = input.wrapper.unwrap();
+            assert_eq!(wrapper.interpreter.as_deref(), Some(command).filter(|_| file.is_none()), "{source} {command}");
+            let path = match &input.source {
+                SourceInput::Path(path) | SourceInput::Image { path, .. } => Some(path.as_str()),
+                _ => None,
+            };
+            assert!(file.is_none() || path == file, "{source} {command}: {path:?}");
+        }
     }
 }

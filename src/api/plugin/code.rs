@@ -93,8 +93,8 @@ pub struct PluginLimits {
     pub max_stderr_size: Option<Quantity>,
 }
 
-/// A program in any language that reads JSON from standard input to the end, writes the result to standard output, and
-/// exits with a code from 0 to 3.
+/// A program in any language. With protocol Once, it reads one line of JSON from standard input, writes one to standard output,
+/// and exits with 0. With protocol Lines, it does so for each line until standard input ends.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -103,13 +103,15 @@ pub struct PluginLimits {
     "wrapper.command starts in the source: no leading /, no `..`"
 ))]
 pub struct Wrapper {
-    /// Path of the program, relative to the source. The program is started without a shell.
+    /// The program: the name of the file of `source`, a path with `/` that starts at its folder, or one of the gateway's
+    /// `plugins.interpreters`. The program is started without a shell.
     #[schemars(length(min = 1, max = 1024))]
     pub command: String,
-    /// Arguments of the program. Default: none.
+    /// Arguments of the program. `{entry}` stands for the path of the code. Default: the path of the code, if an interpreter runs
+    /// it. Inline code, and that of a ConfigMap, is the last argument if none has `{entry}`.
     #[schemars(length(max = 64), inner(length(max = 1024)), extend("x-kubernetes-list-type" = "atomic"))]
     pub args: Option<Vec<String>>,
-    /// Version of the wrapper protocol. Default: 1.0.
+    /// Version of the contract, which is 1.0. Default: 1.0.
     #[schemars(length(min = 1, max = 16))]
     pub protocol_version: Option<String>,
 }

@@ -70,10 +70,9 @@ use crate::api::values::{FreeObject, GLOB, HOST_PORT, SHA256};
     "pool.concurrency above 1 needs protocol: Module"
 ))]
 #[x_kube(validation = Rule::new(
-    "!has(self.wrapper) || !has(self.protocol) && !has(self.encoding) && !has(self.source.inline) && \
-     !has(self.source.configMapKeyRef)"
+    "!has(self.wrapper) || !has(self.protocol) || self.protocol in ['Auto', 'Once', 'Lines']"
 ).message(
-    "a wrapper comes from source.path or source.image and has no protocol or encoding of ours"
+    "a wrapper has protocol Once or Lines"
 ))]
 #[x_kube(validation = Rule::new(
     "has(self.wrapper) || !has(self.source.path) || self.source.path.matches('[.](m?[jt]s|cjs)$')"

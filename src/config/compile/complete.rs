@@ -7,10 +7,11 @@ use super::lost_exports::Lost;
 use super::plugin_code::{IMAGE, JudgedCode, PATH, WantedCode, file_code, judge};
 use super::plugins::still_runs;
 use super::resolve::{report_entry, withhold, wrong_phase};
+use super::wrappers::is_allowed;
 use super::{FieldFault, id};
 use crate::config::input::{Files, ProtocolSetting};
 use crate::domain::ids::Kind;
-use crate::domain::plan::{ChainPlan, Plan, PluginPlan};
+use crate::domain::plan::{ChainPlan, GatewayPlan, Plan, PluginPlan};
 use crate::domain::plugin::Protocol;
 use crate::domain::ports::CodeFacts;
 use crate::domain::problem::Problem;
@@ -28,7 +29,7 @@ pub fn complete(
 ) -> (Plan, Vec<Problem>) {
     let mut problems = Vec::new();
     for plugin in plan.plugins.iter_mut().filter(|plugin| plugin.path.is_some()) {
-        let kept = previous.and_then(|plan| kept_form(plan, plugin));
+        let kept = previous.and_then(|previous| kept_form(previous, &plan.gateway, plugin));
         let completed = put_in(plugin, files, facts, &mut problems).and_then(|(completed, text)| {
             kept.as_ref().map_or(Ok(()), |(form, _)| follows(form, &completed, &plan.chains))?;
             Ok((completed, text))
@@ -83,6 +84,7 @@ fn put_in(
             Some(Protocol::Module) => ProtocolSetting::Module,
         },
         kind: plugin.kind,
+        wrapper: plugin.wrapper.as_ref(),
         reuse: plugin.reuse,
         phases: plugin.wanted_phases.as_deref(),
         parsing: &parsing,
@@ -91,16 +93,18 @@ fn put_in(
     let JudgedCode { digest, file_name, protocol, phases } = judged;
     let (folder, siblings) = (code.folder.map(Into::into), code.siblings.to_owned());
     let plugin = PluginPlan { digest, file_name, protocol, phases, folder, siblings, ..plugin.clone() };
-    warn(&wanted, &plugin, facts, problems);
+    if let Some(facts) = facts {
+        warn(&wanted, &plugin, facts, problems);
+    }
     Ok((plugin, code.text.to_owned()))
 }
 
 /// Returns the form in the running plan that can replace `plugin`, with its code, or `None` if there is none. The form
 /// is enabled if `plugin` is. An enabled form must not have a right that `plugin` no longer has.
-fn kept_form<'p>(previous: &'p Plan, plugin: &PluginPlan) -> Option<(PluginPlan, &'p String)> {
+fn kept_form<'p>(previous: &'p Plan, gateway: &GatewayPlan, plugin: &PluginPlan) -> Option<(PluginPlan, &'p String)> {
     let form = previous.plugin(&plugin.key)?;
     let text = previous.code.get(&form.digest)?;
-    let may_run = form.keeps_its_rights(&plugin.egress, &plugin.env);
+    let may_run = form.keeps_its_rights(&plugin.egress, &plugin.env) && is_allowed(form, gateway);
     (may_run || !plugin.enabled).then(|| (PluginPlan { enabled: plugin.enabled, ..form.clone() }, text))
 }
 

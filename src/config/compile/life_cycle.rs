@@ -47,7 +47,7 @@ pub(super) trait PlannedKind {
     /// Returns a form of the previous plan, if it was accepted. Refusals because of other objects are left out.
     fn accepted(before: &Self::Plan) -> Option<Self::Plan>;
 
-    /// Puts into an earlier form what takes effect nevertheless. `input` is `None` if the object is invalid.
+    /// Returns an earlier form with the edits that take effect although it is kept. `input` is `None` if the object is invalid.
     fn kept(&self, form: Self::Plan, _input: Option<&Self::Input>) -> Self::Plan {
         form
     }
@@ -111,7 +111,7 @@ pub(super) fn compile<K: PlannedKind>(
 }
 
 /// Returns an object that is not invalid. A reference that cannot be resolved is a fault if the last accepted form has none: the
-/// edit names what does not exist. Otherwise something was taken away from the object, or it never had it.
+/// edit names something that does not exist. Otherwise that was deleted, or was missing in the last accepted form too.
 fn valid<K: PlannedKind>(
     kind: &K,
     input: &K::Input,

@@ -32,6 +32,7 @@ mod untaken;
 mod upstreams;
 mod values;
 mod world;
+mod wrappers;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
@@ -60,7 +61,7 @@ use crate::domain::item::ItemKind;
 use crate::domain::plan::{
     ACCESS, CHAINED_CONTENT, FORMAT_VERSION, LISTENER_TLS, PIPELINES, Plan, SECTION_BINDINGS, TOOL_ARGUMENTS,
     TOOL_PINNING, TOOL_PROVIDERS, TOOLS_OF_PIPELINES, TlsPlan, ToolOverride, TransportPlan, UPSTREAM_OAUTH,
-    UPSTREAM_TLS, UpstreamPlan,
+    UPSTREAM_TLS, UpstreamPlan, WRAPPERS,
 };
 use crate::domain::problem::Problem;
 
@@ -90,7 +91,7 @@ pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<P
     let takes = gateway::takes(inputs, previous);
     let mut checks = ConfigChecks::new(&inputs.config_verdicts);
     let mut of_plugins = Vec::new();
-    let mut plugins = plugins::compile(inputs, previous, &mut checks, &mut of_plugins);
+    let mut plugins = plugins::compile(inputs, previous, &gateway, &mut checks, &mut of_plugins);
     let world = World { inputs, previous, gateway: &gateway, takes: takes.as_ref(), plugins: &plugins };
     let mut candidates = life_cycle::compile(&Upstreams(world), &world, &mut problems);
     problems.append(&mut of_plugins);
@@ -133,7 +134,7 @@ pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<P
 
 /// Returns the features that a gateway must have to serve the upstreams as they are meant.
 fn required(plan: &Plan) -> Vec<String> {
-    let Plan { gateway, upstreams, chains, sections, .. } = plan;
+    let Plan { gateway, upstreams, chains, plugins, sections, .. } = plan;
     let mut overrides = upstreams.iter().flat_map(|upstream| &upstream.overrides);
     let arguments = overrides.any(ToolOverride::decides_what_is_sent);
     let pinning = upstreams.iter().any(|upstream| upstream.pinning.as_ref().is_some_and(|pinning| pinning.enforce));
@@ -162,6 +163,7 @@ fn required(plan: &Plan) -> Vec<String> {
         (upstreams.iter().any(|upstream| upstream.pipeline().is_some()), PIPELINES),
         (upstreams.iter().any(has_tools_of_pipelines), TOOLS_OF_PIPELINES),
         (upstreams.iter().any(|upstream| upstream.provider().is_some()), TOOL_PROVIDERS),
+        (plugins.iter().any(|plugin| plugin.wrapper.is_some()), WRAPPERS),
         (!gateway.authentication.is_default() || gateway.authorization.is_some(), ACCESS),
     ];
     features.into_iter().filter(|(is_needed, _)| *is_needed).map(|(_, feature)| feature.to_owned()).collect()

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::exports::{exports_called, not_called, not_typed};
-use super::{FieldFault, values};
+use super::{FieldFault, values, wrappers};
 use crate::config::input::{Files, Inputs, PluginInput, ProtocolSetting, SourceInput, Unread, code_key};
 use crate::domain::code_file::is_typescript;
 use crate::domain::digest::sha256_hex;
+use crate::domain::plan::WrapperPlan;
 use crate::domain::plugin::{Phase, PluginKind, Protocol};
 use crate::domain::ports::CodeFacts;
 use crate::domain::reason::Reason;
@@ -75,7 +76,10 @@ pub(super) fn source_field(input: &PluginInput) -> &'static str {
 pub(super) fn find_code<'a>(inputs: &'a Inputs, input: &'a PluginInput) -> Result<FoundCode<'a>, FieldFault> {
     let field = source_field(input).to_owned();
     match &input.source {
-        SourceInput::Inline(text) => Ok(FoundCode { text, file_name: "index.js".into(), folder: None, siblings: "" }),
+        SourceInput::Inline(text) => {
+            let file_name = if input.wrapper.is_some() { "plugin" } else { "index.js" }.to_owned();
+            Ok(FoundCode { text, file_name, folder: None, siblings: "" })
+        }
         SourceInput::ConfigMap { name, key } => {
             let text = values::config_map(inputs, &input.key.namespace, name, key).map_err(|(r, m)| (r, field, m))?;
             Ok(FoundCode { text, file_name: key.clone(), folder: None, siblings: "" })
@@ -96,6 +100,8 @@ pub(super) struct WantedCode<'a> {
     pub(super) protocol: ProtocolSetting,
     /// Type of the plugin.
     pub(super) kind: PluginKind,
+    /// How the plugin's program is started; `None` if the code is JavaScript.
+    pub(super) wrapper: Option<&'a WrapperPlan>,
     /// Whether a worker runs the script repeatedly.
     pub(super) reuse: bool,
     /// Phases that the code must support; `None` accepts every combination.
@@ -116,7 +122,8 @@ pub(super) struct JudgedCode {
     pub(super) phases: Vec<Phase>,
 }
 
-/// Checks that code meets the manifest's requirements, using the facts that parsing found.
+/// Checks that code meets the manifest's requirements, using the facts that parsing found. Returns the facts too, if the code is
+/// JavaScript.
 ///
 /// # Errors
 /// If the code has another digest than the manifest requires, has not been parsed, does not parse, or does not export
@@ -125,7 +132,10 @@ pub(super) fn judge<'f>(
     wanted: &WantedCode<'_>,
     code: &FoundCode<'_>,
     facts: &'f BTreeMap<String, CodeFacts>,
-) -> Result<(JudgedCode, &'f CodeFacts), FieldFault> {
+) -> Result<(JudgedCode, Option<&'f CodeFacts>), FieldFault> {
+    if let Some(wrapper) = wanted.wrapper {
+        return Ok((wrappers::judge(wanted, wrapper, code)?, None));
+    }
     let digest = sha256_hex(code.text.as_bytes());
     wanted.check_digest(&digest)?;
     let key = code_key(&digest, &code.file_name);
@@ -143,7 +153,7 @@ pub(super) fn judge<'f>(
     };
     let file_name = loaded_name(&code.file_name, facts);
     wanted.check_reuse(&file_name)?;
-    Ok((JudgedCode { digest, file_name, protocol, phases }, facts))
+    Ok((JudgedCode { digest, file_name, protocol, phases }, Some(facts)))
 }
 
 /// Replaces the extension `.js` by `.mjs` or `.cjs`, and `.ts` by `.mts`, so that neither a `package.json` nor the version
@@ -158,7 +168,7 @@ fn loaded_name(file_name: &str, facts: &CodeFacts) -> String {
 
 impl WantedCode<'_> {
     /// Checks that the code has the digest that the manifest names, if any.
-    fn check_digest(&self, digest: &str) -> Result<(), FieldFault> {
+    pub(super) fn check_digest(&self, digest: &str) -> Result<(), FieldFault> {
         match self.sha256.filter(|wanted| *wanted != digest) {
             Some(wanted) => {
                 let message = format!(

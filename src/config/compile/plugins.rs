@@ -7,13 +7,13 @@ use serde_json::value::RawValue;
 use super::code_warnings::warn;
 use super::lost_exports::Lost;
 use super::plugin_code::{IMAGE, JudgedCode, WantedCode, file_name, find_code, judge, source_field};
-use super::{Faults, FieldFault, bounds, id, is_invalid, takes, values};
+use super::{Faults, FieldFault, bounds, id, is_invalid, takes, values, wrappers};
 use crate::config::config_schema::{ConfigChecks, ConfigFault};
 use crate::config::input::{Inputs, PluginInput, SourceInput};
 use crate::domain::digest::sha256_hex;
 use crate::domain::egress::EgressRule;
 use crate::domain::ids::{Kind, ObjectKey};
-use crate::domain::plan::{ChainPlan, EntryPlan, ImagePlan, NamedValue, Plan, PluginPlan};
+use crate::domain::plan::{ChainPlan, EntryPlan, GatewayPlan, ImagePlan, NamedValue, Plan, PluginPlan, WrapperPlan};
 use crate::domain::plugin::{Phase, PluginKind, Protocol};
 use crate::domain::problem::Problem;
 use crate::domain::raw::RawObject;
@@ -84,6 +84,7 @@ fn lost(input: &PluginInput, kept: &PluginPlan, plan: &PluginPlan) -> Option<Los
 pub(super) fn compile<'a>(
     inputs: &'a Inputs,
     previous: Option<&Plan>,
+    gateway: &GatewayPlan,
     checks: &mut ConfigChecks<'_>,
     problems: &mut Vec<Problem>,
 ) -> Plugins<'a> {
@@ -93,8 +94,8 @@ pub(super) fn compile<'a>(
     for input in &inputs.plugins {
         plugins.inputs.insert(&input.key, input);
         let object = id(Kind::Plugin, &input.key);
-        let kept = previous.and_then(|previous| stand_in(inputs, previous, input));
-        let accepted = accept(inputs, input, checks, problems);
+        let kept = previous.and_then(|previous| stand_in(inputs, previous, gateway, input));
+        let accepted = accept(inputs, gateway, input, checks, problems);
         match accepted
             .and_then(|accepted| if kept.is_some() { loadable(inputs, input, accepted) } else { Ok(accepted) })
         {
@@ -125,18 +126,20 @@ pub(super) fn compile<'a>(
     let before = previous.iter().flat_map(|previous| &previous.plugins);
     for plugin in before.filter(|plugin| is_invalid(inputs, Kind::Plugin, &plugin.key)) {
         let kept = previous.and_then(|previous| last_form(inputs, previous, &plugin.key)).unwrap_or(plugin);
-        plugins.accepted.entry(plugin.key.clone()).or_insert_with(|| kept.clone());
+        if wrappers::is_allowed(kept, gateway) {
+            plugins.accepted.entry(plugin.key.clone()).or_insert_with(|| kept.clone());
+        }
     }
     plugins
 }
 
 /// Returns the older form that is kept in place of `input`. Two changes take effect nevertheless, because they are
-/// intended: `enabled`, and the removal of rights. A form with a right that was removed is kept only if the plugin is
-/// switched off.
-fn stand_in(inputs: &Inputs, previous: &Plan, input: &PluginInput) -> Option<PluginPlan> {
+/// intended: `enabled`, and the removal of rights. A form with a right that was removed, or whose program the gateway no longer
+/// allows, is kept only if the plugin is switched off.
+fn stand_in(inputs: &Inputs, previous: &Plan, gateway: &GatewayPlan, input: &PluginInput) -> Option<PluginPlan> {
     let last = last_form(inputs, previous, &input.key)?;
     let rights = values::rights(&input.key.namespace, &input.env);
-    let may_run = last.keeps_its_rights(&input.egress, &rights);
+    let may_run = last.keeps_its_rights(&input.egress, &rights) && wrappers::is_allowed(last, gateway);
     (may_run || !input.enabled).then(|| PluginPlan { enabled: input.enabled, ..last.clone() })
 }
 
@@ -162,6 +165,7 @@ fn loadable<T>(inputs: &Inputs, input: &PluginInput, accepted: (PluginPlan, T)) 
 /// can read it.
 fn accept<'a>(
     inputs: &'a Inputs,
+    gateway: &GatewayPlan,
     input: &'a PluginInput,
     checks: &mut ConfigChecks<'_>,
     problems: &mut Vec<Problem>,
@@ -170,17 +174,19 @@ fn accept<'a>(
     let mut faults = Faults::default();
     check_settings(input, checks, &mut faults);
     let env = faults.take(values::resolve(inputs, &object, &input.env, problems)).unwrap_or_default();
-    let made = accept_code(inputs, input, env, problems).and_then(|(plan, text)| {
-        bounds::check(inputs, &object, &plan)?;
-        Ok((plan, text))
-    });
+    let wrapper = wrappers::compile(input, gateway);
+    let made =
+        wrapper.and_then(|wrapper| accept_code(inputs, (input, wrapper), env, problems)).and_then(|(plan, text)| {
+            bounds::check(inputs, &object, &plan)?;
+            Ok((plan, text))
+        });
     faults.finish(made, &object, problems)
 }
 
 /// Like [`accept`], for the source of the plugin alone.
 fn accept_code<'a>(
     inputs: &'a Inputs,
-    input: &'a PluginInput,
+    (input, wrapper): (&'a PluginInput, Option<WrapperPlan>),
     env: Vec<NamedValue>,
     problems: &mut Vec<Problem>,
 ) -> Result<(PluginPlan, Option<&'a str>), FieldFault> {
@@ -188,10 +194,12 @@ fn accept_code<'a>(
         return Err((refusal.reason, "spec".into(), refusal.message.clone()));
     }
     match &input.source {
-        SourceInput::Path(path) if inputs.files_elsewhere => return Ok((plan_of_path(input, path.clone(), env), None)),
+        SourceInput::Path(path) if inputs.files_elsewhere => {
+            return Ok((PluginPlan { wrapper, ..plan_of_path(input, path.clone(), env) }, None));
+        }
         SourceInput::Image { image, path } => {
             let path = mounted(inputs, input, image, path)?;
-            return Ok((PluginPlan { image: Some(image.clone()), ..plan_of_path(input, path, env) }, None));
+            return Ok((PluginPlan { image: Some(image.clone()), wrapper, ..plan_of_path(input, path, env) }, None));
         }
         _ => {}
     }
@@ -204,13 +212,17 @@ fn accept_code<'a>(
         sha256: input.sha256.as_deref(),
         protocol: input.protocol,
         kind: input.kind,
+        wrapper: wrapper.as_ref(),
         reuse: input.reuse,
         phases: input.phases.as_deref(),
         parsing: &inputs.parsing,
     };
     let (judged, facts) = judge(&wanted, &code, &inputs.facts)?;
     let mut plan = plan(input, judged, env);
-    warn(&wanted, &plan, facts, problems);
+    if let Some(facts) = facts {
+        warn(&wanted, &plan, facts, problems);
+    }
+    plan.wrapper = wrapper;
     plan.folder = code.folder.map(Into::into);
     code.siblings.clone_into(&mut plan.siblings);
     Ok((plan, Some(code.text)))
@@ -273,6 +285,7 @@ fn plan(input: &PluginInput, judged: JudgedCode, env: Vec<NamedValue>) -> Plugin
         role: input.role,
         phases: judged.phases,
         protocol: judged.protocol,
+        wrapper: None,
         reuse: input.reuse,
         encoding: input.encoding,
         enabled: input.enabled,
@@ -292,6 +305,7 @@ fn plan(input: &PluginInput, judged: JudgedCode, env: Vec<NamedValue>) -> Plugin
 }
 
 fn check_settings(input: &PluginInput, checks: &mut ConfigChecks<'_>, faults: &mut Faults) {
+    faults.0.extend(wrappers::faults(input));
     if input.limits.memory < MIN_MEMORY {
         let message = format!(
             "no worker can start with {} bytes: give it {}Mi or more (default: 256Mi)",

@@ -8,10 +8,10 @@ use super::life_cycle::PlannedKind;
 use super::pipelines::Pipelines;
 use super::resolve::withhold;
 use super::upstreams::{Upstreams, taken_address};
-use super::{is_invalid, plugins};
+use super::{is_invalid, plugins, wrappers};
 use crate::config::input::Inputs;
 use crate::domain::ids::{Kind, ObjectKey};
-use crate::domain::plan::{EntryPlan, Plan, Refusal, Restrictions, Revoked, TransportPlan, UpstreamPlan};
+use crate::domain::plan::{EntryPlan, Plan, PluginPlan, Refusal, Restrictions, Revoked, TransportPlan, UpstreamPlan};
 use crate::domain::reason::Reason;
 
 /// Returns what was revoked since `plan` was compiled, according to the current objects. The stop switch is not
@@ -56,10 +56,13 @@ fn is_elsewhere(inputs: &Inputs, upstream: &ObjectKey) -> bool {
 /// duplicates.
 fn plugins_of(inputs: &Inputs, plan: &Plan) -> Vec<Revoked> {
     let plugins: HashMap<_, _> = inputs.plugins.iter().map(|input| (&input.key, input)).collect();
+    let gateway = inputs.gateway.as_ref().map(|gateway| &gateway.plan);
+    let is_allowed = |form: &PluginPlan| gateway.is_none_or(|gateway| wrappers::is_allowed(form, gateway));
     let mut seen = BTreeSet::new();
     let mut revoked = Vec::new();
     for (user, plugin, configures) in uses(plan) {
         let (reason, of) = match plugins.get(plugin) {
+            _ if !plan.plugin(plugin).is_none_or(is_allowed) => (Reason::WrapperNotAllowed, None),
             // An invalid plugin still consents to every use that it permitted before.
             None if is_invalid(inputs, Kind::Plugin, plugin) => continue,
             None => (Reason::PluginNotFound, None),

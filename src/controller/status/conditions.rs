@@ -34,6 +34,8 @@ pub(in crate::controller) fn is_of_itself(reason: Reason) -> bool {
             | InvalidConfig
             | InvalidSchema
             | MissingSources
+            | InvalidDescriptor
+            | WrapperNotAllowed
             | SyntaxError
             | DigestMismatch
             | UnsupportedExports

@@ -26,6 +26,7 @@ mod tool_override;
 mod tracing;
 mod upstream;
 mod value;
+mod wrapper;
 
 use std::collections::BTreeMap;
 
@@ -59,6 +60,7 @@ pub use upstream::{
     TransportPlan, UpstreamPlan,
 };
 pub use value::{NamedValue, ValueSource};
+pub use wrapper::{ENTRY, InterpreterPlan, WrapperPlan, program_digest, program_text};
 
 use super::ids::ObjectKey;
 
@@ -78,6 +80,7 @@ pub const FEATURES: &[&str] = &[
     PIPELINES,
     TOOLS_OF_PIPELINES,
     TOOL_PROVIDERS,
+    WRAPPERS,
 ];
 
 /// The feature of plans with an override of a tool that [decides what is sent](ToolOverride::decides_what_is_sent).
@@ -109,6 +112,9 @@ pub const TOOLS_OF_PIPELINES: &str = "tools-of-pipelines";
 
 /// The feature of plans with upstreams whose tools a plugin makes.
 pub const TOOL_PROVIDERS: &str = "tool-providers";
+
+/// The feature of plans with plugins that are programs of any language.
+pub const WRAPPERS: &str = "wrappers";
 
 /// The feature of plans of gateways that authenticate or authorize their clients, by scopes among others.
 pub const ACCESS: &str = "access-by-scopes";

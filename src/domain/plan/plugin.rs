@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use super::image::ImagePlan;
 use super::value::{NamedValue, ValueSource};
+use super::wrapper::WrapperPlan;
 use crate::domain::digest::revision;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plugin::{Encoding, Phase, PluginKind, Protocol, Role};
@@ -56,6 +57,9 @@ pub struct PluginPlan {
     pub phases: Vec<Phase>,
     /// How workers exchange messages with the plugin. If the manifest says `Auto`, the code's exports decide.
     pub protocol: Protocol,
+    /// How the plugin's program is started; `None` if the code is JavaScript.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wrapper: Option<WrapperPlan>,
     /// For protocol Once: whether a warm worker runs the script again in a fresh context.
     #[serde(default)]
     pub reuse: bool,

@@ -76,6 +76,7 @@ impl Refusal {
     pub fn of_revoked(reason: Reason, plugin: &ObjectKey) -> Self {
         let message = match reason {
             Reason::PluginNotFound => format!("there is no Plugin {plugin}"),
+            Reason::WrapperNotAllowed => format!("the gateway no longer allows the wrapper {plugin}"),
             _ => {
                 format!("{plugin} is no longer shared with the namespace that uses it, or not with a config of its own")
             }

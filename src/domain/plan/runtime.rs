@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::wrapper::InterpreterPlan;
+use crate::domain::ids::ObjectKey;
 use crate::domain::sandbox::SandboxMode;
 
 /// Settings for running plugins: the programs and folders to use, and the limits of each gateway process. Names, ranges
@@ -30,6 +32,12 @@ pub struct Runtime {
     /// How much of the sandbox plugins need; `None` means `Required` on systems that have a sandbox (Linux).
     #[serde(default)]
     pub sandbox: Option<SandboxMode>,
+    /// The plugins whose programs may run. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed_wrappers: Vec<ObjectKey>,
+    /// The programs that run the code of such plugins. Default: none in a cluster, otherwise `python3`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interpreters: Vec<InterpreterPlan>,
 }
 
 impl Default for Runtime {
@@ -44,6 +52,8 @@ impl Default for Runtime {
             queue_timeout_ms: 1000,
             max_bytes_in_flight: 64 << 20,
             sandbox: None,
+            allowed_wrappers: Vec::new(),
+            interpreters: Vec::new(),
         }
     }
 }

@@ -84,7 +84,7 @@ pub async fn complete(calls: &Calls, request: CompletionRequest<'_>) -> Reply {
         Err(message) => return Reply::Error(RpcError::new(INVALID_PARAMS, message)),
     };
     match calls.until_calls_end(complete_argument(calls, &request, reference)).await {
-        // What does not exist is a wrong parameter here, whatever it is (MCP, completion: error handling).
+        // An item that does not exist is an invalid parameter here (MCP, completion: error handling).
         Err(Reply::Error(error)) if error.code == RESOURCE_NOT_FOUND => {
             Reply::Error(RpcError { code: INVALID_PARAMS, ..error })
         }

@@ -1,5 +1,5 @@
-//! The stages of calls, of requests about tasks, and of completions and subscriptions, each in their order. Each stage is a function in the file of its name or subject, and no other file calls two
-//! of them.
+//! The stages of calls, of requests about tasks, and of completions and subscriptions, each in their order. Each stage is a function
+//! in the file of its name or subject, and no other file calls two of them.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};

@@ -27,15 +27,16 @@ pub(super) fn size(question: &Question) -> u64 {
 }
 
 impl OpenQuestion {
-    /// Gives the answer. The question may have been withdrawn.
-    pub(super) fn answer(self, answer: Answer) {
-        let _ = self.answer.send(answer);
+    /// Gives the answer. Returns false if the question was withdrawn.
+    pub(super) fn answer(self, answer: Answer) -> bool {
+        self.answer.send(answer).is_ok()
     }
 }
 
 impl OpenQuestions {
-    /// Adds a question, and returns what gets its answer.
+    /// Adds a question, and returns the receiver of its answer. Removes those that were withdrawn.
     pub(super) fn add(&mut self, question: Question) -> oneshot::Receiver<Answer> {
+        self.open();
         let (answer, answered) = oneshot::channel();
         self.asked += 1;
         self.open.push(OpenQuestion { number: self.asked, question, answer });
@@ -80,10 +81,24 @@ mod tests {
         let numbers =
             |questions: &mut OpenQuestions| questions.open().iter().map(|open| open.number).collect::<Vec<_>>();
         assert_eq!((questions.size(), numbers(&mut questions), questions.size()), (12, vec![1, 3], 8));
-        questions.take(3).unwrap().answer(Answer::Result(to_raw(&1)));
+        assert!(questions.take(3).unwrap().answer(Answer::Result(to_raw(&1))));
         assert!(third.try_recv().is_ok() && questions.take(3).is_none());
         questions.clear();
         assert_eq!((numbers(&mut questions), questions.size()), (vec![], 0));
         drop(first);
+    }
+
+    #[test]
+    fn a_call_that_asks_again_and_again_holds_only_questions_that_wait() {
+        let mut questions = OpenQuestions::default();
+        for _ in 0..1000 {
+            drop(questions.add(Question { method: Method::Elicit, params: Some(to_raw(&"text")) }));
+        }
+        assert_eq!(questions.size(), 6, "the last one is not known yet to be withdrawn");
+        let last = questions.add(Question { method: Method::Elicit, params: None });
+        assert_eq!(questions.open.len(), 1);
+        let taken = questions.take(1001).unwrap();
+        drop(last);
+        assert!(!taken.answer(Answer::Result(to_raw(&1))), "nobody waits for it");
     }
 }

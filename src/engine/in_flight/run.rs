@@ -107,7 +107,7 @@ impl RunEntry {
         Run { status, question, ..state.run.clone() }
     }
 
-    /// Adds a question, and returns what gets the answer of [`Self::answer`]. `None` for requests of other kinds, which only
+    /// Adds a question, and returns the receiver of the answer that [`Self::answer`] gives. `None` for requests of other kinds, which only
     /// clients answer. Dropping the receiver withdraws the question.
     pub(super) fn ask(&self, question: &Question) -> Option<oneshot::Receiver<Answer>> {
         (question.method == Method::Elicit).then(|| self.state().questions.add(question.clone()))
@@ -127,8 +127,7 @@ impl RunEntry {
             form.read(&answer).map_err(AnswerError::Invalid)?;
         }
         let oldest = state.questions.take(number).ok_or(AnswerError::NoQuestion)?;
-        oldest.answer(Answer::Result(answer));
-        Ok(())
+        if oldest.answer(Answer::Result(answer)) { Ok(()) } else { Err(AnswerError::NoQuestion) }
     }
 
     fn state(&self) -> MutexGuard<'_, RunState> {

@@ -58,7 +58,7 @@ impl RunTask {
         self.call.running.abort();
     }
 
-    /// Notes that the task is shown with this status, and returns since when it has it, as far as it was shown.
+    /// Notes that the task is shown with this status. Returns the time at which it was first shown with it.
     pub fn shown_since(&self, status: &'static str, now: u64) -> u64 {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         if shown.0 != status {

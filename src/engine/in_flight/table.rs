@@ -49,6 +49,20 @@ struct Rows<K, E> {
     is_closed: bool,
 }
 
+/// A place for a call. The table is locked until the call is added.
+pub struct Place<'t, K, E> {
+    table: &'t Table<K, E>,
+    known: MutexGuard<'t, Rows<K, E>>,
+}
+
+impl<K, E: Entry> Place<'_, K, E> {
+    /// Adds the call, which is removed at `expires_at`, in Unix milliseconds.
+    pub fn add(mut self, key: K, entry: &Arc<E>, expires_at: u64) {
+        self.known.rows.push_back(Row { key, entry: Arc::clone(entry), expires_at });
+        self.table.limits.trim(&mut self.known.rows, Some(entry));
+    }
+}
+
 struct Row<K, E> {
     key: K,
     entry: Arc<E>,
@@ -67,24 +81,32 @@ impl<K: PartialEq, E: Entry> Table<K, E> {
     /// # Errors
     /// If there is no place for it.
     pub fn add(&self, key: K, entry: &Arc<E>, expires_at: u64) -> Result<(), NoPlace> {
-        let mut known = self.known();
+        let known = self.known();
         if known.is_closed || !self.limits.admit(&known.rows, entry.account()) {
             return Err(NoPlace);
         }
-        known.rows.push_back(Row { key, entry: Arc::clone(entry), expires_at });
-        self.limits.trim(&mut known.rows, entry);
+        Place { table: self, known }.add(key, entry, expires_at);
         Ok(())
+    }
+
+    /// Reserves a place for a call of the client with this account, before the call begins. The table is locked meanwhile.
+    ///
+    /// # Errors
+    /// If there is no place for it.
+    pub fn place(&self, account: &Arc<Account>) -> Result<Place<'_, K, E>, NoPlace> {
+        let known = self.known();
+        let is_admitted = !known.is_closed && self.limits.admit(&known.rows, Some(account));
+        if is_admitted { Ok(Place { table: self, known }) } else { Err(NoPlace) }
     }
 
     /// Whether there is a place for another call of the client with this account.
     pub fn has_place(&self, account: &Arc<Account>) -> bool {
-        let known = self.known();
-        !known.is_closed && self.limits.admit(&known.rows, Some(account))
+        self.place(account).is_ok()
     }
 
     /// Makes room after the end of this call.
     pub fn ended(&self, entry: &Arc<E>) {
-        self.limits.trim(&mut self.known().rows, entry);
+        self.limits.trim(&mut self.known().rows, Some(entry));
     }
 
     /// Returns the call with this key.
@@ -107,17 +129,18 @@ impl<K: PartialEq, E: Entry> Table<K, E> {
         self.known().rows.iter().rev().map(|row| Arc::clone(&row.entry)).collect()
     }
 
-    /// Removes the calls that have expired.
+    /// Removes the calls that have expired, and those that have ended and are more than are kept.
     pub fn expire(&self, now: u64) {
         let mut known = self.known();
         let (expired, rows): (VecDeque<_>, _) =
             std::mem::take(&mut known.rows).into_iter().partition(|row| row.expires_at <= now);
         known.rows = rows;
+        self.limits.trim(&mut known.rows, None);
         drop(known);
         drop(expired);
     }
 
-    /// Removes all calls, and has no places any more.
+    /// Removes all calls. From now on there is no place for another.
     pub fn close(&self) {
         let mut known = self.known();
         known.is_closed = true;
@@ -144,17 +167,26 @@ impl Limits {
     }
 
     /// Removes the oldest calls that have ended until the rest is within the limits. `newest` stays.
-    fn trim<K, E: Entry>(&self, rows: &mut VecDeque<Row<K, E>>, newest: &Arc<E>) {
-        loop {
-            let ended = rows.iter().filter_map(|row| row.entry.ended_size());
-            let (count, bytes) = ended.fold((0, 0), |(count, bytes), size| (count + 1, bytes + size));
-            if rows.len() <= self.total && count <= self.ended && bytes <= self.ended_bytes {
-                return;
-            }
-            let goes = |row: &Row<K, E>| row.entry.ended_size().is_some() && !Arc::ptr_eq(&row.entry, newest);
-            let Some(oldest) = rows.iter().position(goes) else { return };
-            rows.remove(oldest);
+    fn trim<K, E: Entry>(&self, rows: &mut VecDeque<Row<K, E>>, newest: Option<&Arc<E>>) {
+        let ended = rows.iter().filter_map(|row| row.entry.ended_size());
+        let (mut count, mut bytes) = ended.fold((0_usize, 0_u64), |(count, bytes), size| (count + 1, bytes + size));
+        let mut all = rows.len();
+        let is_within = |all: usize, count: usize, bytes: u64| {
+            all <= self.total && count <= self.ended && bytes <= self.ended_bytes
+        };
+        if is_within(all, count, bytes) {
+            return;
         }
+        rows.retain(|row| {
+            let is_newest = newest.is_some_and(|newest| Arc::ptr_eq(&row.entry, newest));
+            match row.entry.ended_size().filter(|_| !is_newest && !is_within(all, count, bytes)) {
+                Some(size) => {
+                    (all, count, bytes) = (all - 1, count.saturating_sub(1), bytes.saturating_sub(size));
+                    false
+                }
+                None => true,
+            }
+        });
     }
 }
 
@@ -245,6 +277,25 @@ mod tests {
         calls[0].end(140);
         table.ended(&calls[0]);
         assert_eq!(keys(&table), [0]);
+    }
+
+    #[test]
+    fn calls_that_ended_by_themselves_make_room_when_others_expire() {
+        let table = table(16);
+        let calls = added(&table, 0..10);
+        calls[2..].iter().for_each(|call| call.end(20));
+        table.expire(0);
+        assert_eq!(keys(&table), [0, 1, 5, 6, 7, 8, 9], "100 bytes, and six calls, are kept");
+    }
+
+    #[test]
+    fn a_place_is_one_for_a_call_that_begins_later() {
+        let table = table(16);
+        added(&table, 0..15);
+        let account = Arc::<Account>::default();
+        table.place(&account).unwrap().add(15, &Call::new(&account), u64::MAX);
+        assert!(table.place(&account).is_err());
+        assert_eq!(keys(&table), (0..16).collect::<Vec<_>>());
     }
 
     #[test]

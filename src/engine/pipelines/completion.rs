@@ -1,6 +1,5 @@
 //! Calls of language models that steps make.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
@@ -9,6 +8,7 @@ use tracing::Instrument;
 
 use super::context::RunContext;
 use super::json_answer;
+use super::memory::AnswerMemory;
 use crate::domain::model::{ModelAnswer, ModelFailure, ModelRequest};
 use crate::domain::plan::ModelPlan;
 use crate::domain::reason::Reason;
@@ -77,13 +77,13 @@ impl RunContext<'_> {
         };
         let schema = wanted.schema.as_ref().map(prepared).transpose()?;
         let mut body = body(model, &wanted);
-        let (mut answer, mut reserved) = self.ask_model(step, model, &body, &wanted.tools).await?;
+        let (mut answer, mut memory) = self.ask_model(step, model, &body, &wanted.tools).await?;
         if schema.is_some() && wanted.tools.is_empty() && !answer.tool_calls.is_empty() {
             let message = "the model asked for tools that it was not given";
             return Err(ModelFailure::new(Reason::ModelOutputInvalid, message));
         }
         let Some(schema) = schema.filter(|_| answer.tool_calls.is_empty()) else {
-            return Ok(Completed { answer, json: None, reserved });
+            return Ok(Completed { answer, json: None, reserved: memory.keep() });
         };
         let mut read = read_json(&schema, &answer.text);
         if let Err(Unfit { faults, .. }) = &read {
@@ -93,14 +93,13 @@ impl RunContext<'_> {
                 messages
                     .push(json!({"role": "user", "content": format!("{faults}\nAnswer again, with the JSON alone.")}));
             });
-            let repaired = self.ask_model(step, model, &body, &wanted.tools).await?;
-            (answer, reserved) = (repaired.0, reserved + repaired.1);
+            (answer, memory) = self.ask_model(step, model, &body, &wanted.tools).await?;
             read = read_json(&schema, &answer.text);
         }
         match read {
-            Ok(json) => Ok(Completed { answer, json: Some(json), reserved }),
+            Ok(json) => Ok(Completed { answer, json: Some(json), reserved: memory.keep() }),
             Err(Unfit { value: Some(json), .. }) if wanted.is_lenient => {
-                Ok(Completed { answer, json: Some(json), reserved })
+                Ok(Completed { answer, json: Some(json), reserved: memory.keep() })
             }
             Err(Unfit { shown, .. }) => Err(ModelFailure::new(Reason::ModelOutputInvalid, shown)),
         }
@@ -121,24 +120,20 @@ impl RunContext<'_> {
         Ok(())
     }
 
-    /// Sends one request, counts it and measures it. Returns the answer, and the number of bytes that are reserved for it.
+    /// Sends one request, counts it and measures it. Returns the answer, and the memory that is reserved for it.
     async fn ask_model(
         &self,
         step: &str,
         model: &ModelPlan,
         body: &Map<String, Value>,
         tools: &[WantedTool],
-    ) -> Result<(ModelAnswer, u64), ModelFailure> {
+    ) -> Result<(ModelAnswer, AnswerMemory<'_>), ModelFailure> {
         self.check_in_force(None).map_err(|(reason, message)| ModelFailure::new(reason, message))?;
         self.count_call()?;
         let keys = &self.call.upstream.target.values;
         let key = model.key.as_ref().and_then(|key| keys.iter().find(|(name, _)| *name == key.name));
-        let reserved = AtomicU64::new(0);
-        let reserve = |more: u64| {
-            self.memory.set(|parts| parts.answers += more)?;
-            reserved.fetch_add(more, Ordering::Relaxed);
-            Ok(())
-        };
+        let memory = self.memory.answer();
+        let reserve = |bytes: u64| memory.set(bytes);
         let request = ModelRequest {
             pipeline: &self.name,
             base_url: &model.base_url,
@@ -154,7 +149,6 @@ impl RunContext<'_> {
         let outcome = answered.as_ref().map(|answer| answer.usage).map_err(|failure| failure.reason);
         self.pipelines.metrics.models.called(&model.model, started.elapsed(), outcome);
         let mut answer = answered.map_err(|failure| {
-            self.memory.release_answer(reserved.load(Ordering::Relaxed));
             ModelFailure::new(failure.reason, format!("model {} of role {}: {failure}", model.model, model.role))
         })?;
         let mut used = self.used.lock();
@@ -164,7 +158,7 @@ impl RunContext<'_> {
             let meant = tools.iter().enumerate().find(|(index, tool)| alias(*index, &tool.name) == call.name);
             call.name = meant.map_or_else(|| call.name.clone(), |(_, tool)| tool.name.clone());
         }
-        Ok((answer, reserved.into_inner()))
+        Ok((answer, memory))
     }
 }
 

@@ -191,9 +191,8 @@ impl RunContext<'_> {
     /// # Errors
     /// If it is not valid, or there is no room for it.
     pub(super) fn add_source(&self, source: NewSource) -> Result<(), Failure> {
-        let mut used = self.used.lock();
-        self.hold_found(&used, source.size())?;
-        let added = used.add_source(source, self.pipelines.clock.unix_millis());
+        let (size, now) = (source.size(), self.pipelines.clock.unix_millis());
+        let added = self.change_found(size, |used| used.add_source(source, now))?;
         added.map(drop).map_err(|why| Failure::quoting(Reason::InvalidSource, why.to_string()))
     }
 
@@ -202,10 +201,20 @@ impl RunContext<'_> {
     /// # Errors
     /// As [`RunUse::answer`], or if there is no room for what the step adds.
     pub(super) fn answer_found(&self, op: &str, arguments: Option<&RawValue>) -> Result<Value, RpcError> {
-        let mut used = self.used.lock();
+        let now = self.pipelines.clock.unix_millis();
         let more = arguments.map_or(0, |arguments| arguments.get().len() as u64);
-        self.hold_found(&used, more).map_err(|failure| RpcError::refused(failure.reason, failure.message))?;
-        used.answer(op, arguments, self.pipelines.clock.unix_millis())
+        let answered = self.change_found(more, |used| used.answer(op, arguments, now));
+        answered.map_err(|failure| RpcError::refused(failure.reason, failure.message))?
+    }
+
+    /// Makes a change that adds at most so many bytes to what steps have found. What is not added is not reserved any more.
+    fn change_found<T>(&self, more: u64, change: impl FnOnce(&mut RunUse) -> T) -> Result<T, Failure> {
+        let mut used = self.used.lock();
+        self.hold_found(&used, more)?;
+        let changed = change(&mut used);
+        // Less always has room.
+        let _ = self.hold_found(&used, 0);
+        Ok(changed)
     }
 
     /// Reserves the memory of what steps have found, and of so many bytes more.

@@ -154,29 +154,22 @@ impl<'a> StepHost<'a> {
         self.run.report(&format!("{}: {tool}", self.step));
         let answer = self.calls.call(tool, arguments).await?;
         if let Answer::Result(result) = &answer {
-            self.take_sources(result)?;
+            self.take_sources(result);
         }
         Ok(answer)
     }
 
-    /// Takes what a result names as sources of the run: the sources in its `_meta`, and resources that it links to or
-    /// embeds. What cannot be one is left out.
-    ///
-    /// # Errors
-    /// If there is no room for one.
-    fn take_sources(&self, result: &RawValue) -> Result<(), Refusal> {
+    /// Takes the sources that a result names as sources of the run: those in its `_meta`, and resources that it links to or embeds.
+    /// One that is not valid, or for which there is no room, is left out: the tool has run, so that its result counts.
+    fn take_sources(&self, result: &RawValue) {
         let has = |text: &str| memchr::memmem::find(result.get().as_bytes(), text.as_bytes()).is_some();
         if !has("\"resource") && !has(SOURCES) {
-            return Ok(());
+            return;
         }
-        let Ok(result) = serde_json::from_str::<Value>(result.get()) else { return Ok(()) };
+        let Ok(result) = serde_json::from_str::<Value>(result.get()) else { return };
         for source in sources_of(&result) {
-            match self.run.add_source(source.of_server()) {
-                Err(why) if why.reason == Reason::NoRoom => return Err(Refusal::new(why.reason, why.message)),
-                _ => {}
-            }
+            let _ = self.run.add_source(source.of_server());
         }
-        Ok(())
     }
 
     /// Calls a model.

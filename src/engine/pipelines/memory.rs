@@ -1,11 +1,12 @@
 //! The memory that a run holds, as a part of the budget of the process.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::domain::budget::{NoRoom, Reservation};
 
-/// How many copies of what it holds a run has while a step runs: its own, the one that the step gets, and its JSON. Of the answer
-/// of a model: the received one, its JSON, and the text in it.
+/// The number of copies of the state while a step runs: that of the run, that of the step, and its JSON. An answer of a model has
+/// as many: the bytes that were received, their JSON, and the text in it.
 const COPIES: u64 = 3;
 
 /// Reserves the memory of one run. Bytes that were reserved for answers of models in a step are used for its results.
@@ -43,10 +44,45 @@ impl RunMemory {
         Ok(())
     }
 
+    /// Begins to reserve the memory of an answer of a model.
+    pub(super) fn answer(&self) -> AnswerMemory<'_> {
+        AnswerMemory { memory: self, bytes: AtomicU64::new(0) }
+    }
+
     /// Releases so many bytes of the answers of models.
     pub(super) fn release_answer(&self, bytes: u64) {
         // Less always has room.
         let _ = self.set(|parts| parts.answers = parts.answers.saturating_sub(bytes));
+    }
+}
+
+/// The memory of one answer of a model. It is released with this value, unless it is kept.
+pub(super) struct AnswerMemory<'m> {
+    memory: &'m RunMemory,
+    bytes: AtomicU64,
+}
+
+impl AnswerMemory<'_> {
+    /// Reserves so many bytes for the answer. A request that is sent again begins anew.
+    ///
+    /// # Errors
+    /// If there is no room. The size then stays.
+    pub(super) fn set(&self, bytes: u64) -> Result<(), NoRoom> {
+        let before = self.bytes.load(Ordering::Relaxed);
+        self.memory.set(|parts| parts.answers = parts.answers.saturating_sub(before) + bytes)?;
+        self.bytes.store(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Keeps the memory reserved until the step ends or it is [released](RunMemory::release_answer). Returns the number of bytes.
+    pub(super) fn keep(self) -> u64 {
+        self.bytes.swap(0, Ordering::Relaxed)
+    }
+}
+
+impl Drop for AnswerMemory<'_> {
+    fn drop(&mut self) {
+        self.memory.release_answer(self.bytes.load(Ordering::Relaxed));
     }
 }
 
@@ -67,6 +103,25 @@ mod tests {
         memory.set(|parts| *parts = Parts { state: 2 << 20, answers: 0, ..*parts }).unwrap();
         assert_eq!(budget.held(Category::Run), held);
         drop(memory);
+        assert_eq!(budget.held(Category::Run), 0);
+    }
+
+    #[test]
+    fn an_answer_that_is_not_kept_is_released() {
+        let budget = Arc::new(ByteBudget::new(16 << 20));
+        let memory = RunMemory::new(budget.reservation(Category::Run));
+        let answer = memory.answer();
+        answer.set(2 << 20).unwrap();
+        answer.set(1 << 20).unwrap();
+        assert_eq!(memory.parts.lock().unwrap().answers, 1 << 20, "the request was sent again");
+        assert_eq!(answer.set(4 << 20), Err(NoRoom));
+        drop(answer);
+        assert_eq!(budget.held(Category::Run), 0);
+        let answer = memory.answer();
+        answer.set(1 << 20).unwrap();
+        let kept = answer.keep();
+        assert_eq!(memory.parts.lock().unwrap().answers, 1 << 20);
+        memory.release_answer(kept);
         assert_eq!(budget.held(Category::Run), 0);
     }
 }

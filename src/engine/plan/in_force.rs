@@ -15,7 +15,7 @@ use crate::engine::catalogue::Catalogues;
 /// The interval at which a wait for a list checks whether chains over it take too long.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
-/// The snapshot in force, and who waits for the next one.
+/// The snapshot in force, and notifications of the next one.
 pub struct InForce {
     pub(in crate::engine) catalogues: Arc<Catalogues>,
     snapshot: ArcSwap<Snapshot>,

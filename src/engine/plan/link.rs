@@ -208,7 +208,7 @@ pub(crate) fn link_plugin(
         &plugin.digest,
         &plugin.file_name,
         (&plugin.folder, &plugin.siblings),
-        (plugin.protocol, plugin.reuse, plugin.encoding, plugin.concurrency),
+        (plugin.protocol, plugin.reuse, plugin.encoding, plugin.concurrency, &plugin.wrapper),
         (&plugin.limits, &plugin.egress, plugin.max_executions, plugin.max_lifetime_seconds),
         // Workers of other plugins than middleware get these once, when they start.
         (!plugin.kind.is_middleware()).then_some((&plugin.version, &plugin.config)),

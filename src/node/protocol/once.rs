@@ -38,14 +38,21 @@ pub(super) fn too_large(bound: usize) -> Failure {
 pub struct OncePipes {
     stdin: Option<ChildStdin>,
     stdout: ChildStdout,
+    /// How long to wait for the exit after the line; `None` waits until the process has exited.
+    window: Option<Duration>,
 }
 
 impl OncePipes {
-    /// Takes the pipes of a script, and enlarges them so that typical content fits in one write.
+    /// Takes the pipes of a script, and enlarges them so that typical content fits in one write. The script announces its exit.
     pub fn new(stdin: ChildStdin, stdout: ChildStdout) -> Self {
+        Self { window: Some(EXIT_WINDOW), ..Self::to_the_end(stdin, stdout) }
+    }
+
+    /// Takes the pipes of a program that does not announce its exit, so that its answer counts once it has exited.
+    pub fn to_the_end(stdin: ChildStdin, stdout: ChildStdout) -> Self {
         widen(&stdin);
         widen(&stdout);
-        Self { stdin: Some(stdin), stdout }
+        Self { stdin: Some(stdin), stdout, window: None }
     }
 
     /// Runs the script's only call.
@@ -68,7 +75,7 @@ impl OncePipes {
         };
         let bound = bound(max_output);
         let answer = tokio::select! {
-            answer = read_answer(&mut self.stdout, process, bound) => answer?,
+            answer = read_answer(&mut self.stdout, process, bound, self.window) => answer?,
             () = write => Vec::new(),
         };
         judge(&answer, max_output)
@@ -77,7 +84,12 @@ impl OncePipes {
 
 /// Reads the answer until the process has exited or announces its exit, or until the exit window after the line has
 /// passed.
-async fn read_answer(stdout: &mut ChildStdout, process: &ChildProcess, bound: usize) -> Result<Vec<u8>, Failure> {
+async fn read_answer(
+    stdout: &mut ChildStdout,
+    process: &ChildProcess,
+    bound: usize,
+    window: Option<Duration>,
+) -> Result<Vec<u8>, Failure> {
     let mut answer = Vec::with_capacity(8 << 10);
     let (mut seen, mut until) = (0, None);
     loop {
@@ -92,15 +104,18 @@ async fn read_answer(stdout: &mut ChildStdout, process: &ChildProcess, bound: us
         if !matches!(read, Ok(read) if read > 0) {
             return at_end(answer, process, until).await;
         }
-        if let Some((end, code)) = said_exit(&answer) {
+        if let Some((end, code)) = window.and_then(|_| said_exit(&answer)) {
             answer.truncate(end);
             return if code == 0 { Ok(answer) } else { Err(exited(code.into())) };
         }
         if answer.len() > bound {
             return Err(too_large(bound));
         }
-        if until.is_none() && has_line(&answer, &mut seen) {
-            until = Some(Instant::now() + EXIT_WINDOW);
+        if let Some(window) = window
+            && until.is_none()
+            && has_line(&answer, &mut seen)
+        {
+            until = Some(Instant::now() + window);
         }
     }
 }

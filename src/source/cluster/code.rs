@@ -35,6 +35,8 @@ impl<I: Inspect> PodCode<I> {
     /// Reads the files that `plan` names and adds their code. `running` is the plan in force.
     pub async fn complete(&mut self, plan: Plan, running: &Plan) -> Completed {
         let paths: BTreeSet<String> = plan.plugins.iter().filter_map(|plugin| plugin.path.clone()).collect();
+        let scripts = plan.plugins.iter().filter(|plugin| plugin.wrapper.is_none());
+        let scripts: BTreeSet<String> = scripts.filter_map(|plugin| plugin.path.clone()).collect();
         if paths.is_empty() {
             return Completed { plan, problems: Vec::new(), folders: Folders::default() };
         }
@@ -42,7 +44,7 @@ impl<I: Inspect> PodCode<I> {
         let folder = plugin_dir.clone();
         let read = move || read_plugin_files(&folder, paths.iter().map(String::as_str));
         let files: Files = tokio::task::spawn_blocking(read).await.unwrap_or_default();
-        let code = files.keys().filter_map(|path| file_code(&files, path).ok());
+        let code = scripts.iter().filter_map(|path| file_code(&files, path).ok());
         let facts = self.facts.of(&by_key(code)).await;
         let (plan, problems) = complete(plan, Some(running), &files, &facts);
         let folders = folders_of_code(&plugin_dir, &files);

@@ -95,3 +95,4 @@ mod vanished;
 mod waited;
 mod watching;
 mod wild;
+mod wrappers;

@@ -140,7 +140,7 @@ pub fn runtime() -> Runtime {
         max_queued_executions: 100,
         queue_timeout_ms: 3000,
         max_bytes_in_flight: 64 << 20,
-        sandbox: None,
+        ..Runtime::default()
     }
 }
 
@@ -241,6 +241,7 @@ impl Code {
             role: Role::Transform,
             phases: vec![Phase::Request, Phase::Response],
             protocol: self.protocol,
+            wrapper: None,
             reuse: self.reuse,
             encoding: self.encoding,
             enabled: true,

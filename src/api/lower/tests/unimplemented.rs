@@ -17,7 +17,7 @@ fn gateways() -> [Value; 1] {
         "models": [],
         "listeners": [{"name": "a", "port": 1,
             "tls": {"certificateSecretRef": {"name": "s"}, "clientCASecretRef": {"name": "s", "key": "k"}}}],
-        "plugins": {"discovery": "Directory", "allowedWrappers": []},
+        "plugins": {"discovery": "Directory"},
     })]
 }
 
@@ -43,7 +43,7 @@ fn pipelines() -> [Value; 2] {
 }
 
 fn plugins() -> Value {
-    json!({"source": {"inline": "x"}, "type": "sd-plugin", "wrapper": {"command": "p"},
+    json!({"source": {"inline": "x"}, "type": "sd-plugin",
         "descriptor": {"version": "1", "tags": []}})
 }
 

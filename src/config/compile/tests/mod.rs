@@ -14,6 +14,7 @@ mod revoked;
 mod sharing;
 mod upstreams;
 mod withdrawn;
+mod wrappers;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -129,6 +130,7 @@ pub(crate) fn upstream(name: &str) -> UpstreamInput {
 /// Returns a plugin whose inline code is its own name. The facts about this code must be added with `know`.
 fn plugin(name: &str) -> PluginInput {
     PluginInput {
+        wrapper: None,
         labels: Default::default(),
         kind: PluginKind::Middleware,
         version: None,

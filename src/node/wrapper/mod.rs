@@ -1,0 +1,133 @@
+//! Plugins that are programs of any language: the file that runs, and what it can read.
+
+mod python;
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use super::discovery::resolve;
+use super::installed_code::InstalledCode;
+use super::launcher::Launcher;
+use crate::domain::plan::{ENTRY, InterpreterPlan, PluginPlan, WrapperPlan};
+
+/// The loaders of programs that are linked with libraries, of glibc and musl.
+const LOADERS: [&str; 5] = [
+    "/lib64/ld-linux-x86-64.so.2",
+    "/lib/ld-linux-x86-64.so.2",
+    "/lib/ld-linux-aarch64.so.1",
+    "/lib/ld-musl-x86_64.so.1",
+    "/lib/ld-musl-aarch64.so.1",
+];
+/// The folders of the system's libraries.
+const LIBRARIES: [&str; 4] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"];
+
+/// What a process becomes, and what it can use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// The file that is started.
+    pub path: PathBuf,
+    /// The files that can be run: the program and loaders.
+    pub files: Vec<PathBuf>,
+    /// Files and folders that the program can read, besides the code.
+    pub readable: Vec<PathBuf>,
+}
+
+impl Program {
+    /// Returns a program that can read the libraries of the system, and these paths.
+    fn new(path: PathBuf, readable: Vec<PathBuf>) -> Self {
+        let loaders = LOADERS.iter().map(PathBuf::from);
+        let libraries = LIBRARIES.iter().map(PathBuf::from);
+        let (files, readable) =
+            ([path.clone()].into_iter().chain(loaders).collect(), libraries.chain(readable).collect());
+        Self { path, files, readable }
+    }
+
+    /// The program that is the code of a plugin itself.
+    fn own(code: &InstalledCode) -> Self {
+        Self::new(code.entry().to_owned(), Vec::new())
+    }
+}
+
+/// The interpreters that have been found.
+#[derive(Debug, Default)]
+pub struct Interpreters(Mutex<HashMap<PathBuf, Program>>);
+
+impl Interpreters {
+    /// Returns what a worker of a wrapper becomes.
+    ///
+    /// # Errors
+    /// If the interpreter is not there, or does not work; the text says what to do.
+    pub async fn program(
+        &self,
+        launcher: &Launcher,
+        wrapper: &WrapperPlan,
+        code: &InstalledCode,
+    ) -> Result<Program, String> {
+        let Some(interpreter) = &wrapper.interpreter else { return Ok(Program::own(code)) };
+        let mut found = self.find(launcher, interpreter).await?;
+        found.readable.extend(interpreter.read_paths.iter().cloned());
+        Ok(found)
+    }
+
+    async fn find(&self, launcher: &Launcher, interpreter: &InterpreterPlan) -> Result<Program, String> {
+        let known = |known: &HashMap<PathBuf, Program>| known.get(&interpreter.path).cloned();
+        if let Some(found) = known(&self.0.lock().unwrap_or_else(PoisonError::into_inner)) {
+            return Ok(found);
+        }
+        let InterpreterPlan { name, path, .. } = interpreter;
+        let Some(program) = resolve(path) else {
+            return Err(format!(
+                "{name} was not found: {} is not a program; name one in spec.plugins.interpreters of the gateway",
+                path.display()
+            ));
+        };
+        let found = match python::is_python(&program) {
+            true => python::find(launcher, &program)
+                .await
+                .map_err(|why| format!("{name} ({}) is not a working Python: {why}", program.display()))?,
+            false => Program::new(program, Vec::new()),
+        };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(path.clone(), found.clone());
+        Ok(found)
+    }
+}
+
+/// Returns the arguments of a plugin's program. The path of the code replaces [`ENTRY`]. Without one, it is the last argument of an
+/// interpreter, unless the code is a file that the arguments name.
+pub fn arguments(plugin: &PluginPlan, wrapper: &WrapperPlan, entry: &Path) -> Vec<OsString> {
+    let shown = entry.to_string_lossy();
+    let mut arguments: Vec<OsString> = wrapper.args.iter().map(|arg| arg.replace(ENTRY, &shown).into()).collect();
+    let has_entry = wrapper.args.iter().any(|arg| arg.contains(ENTRY));
+    let is_file = plugin.folder.is_some();
+    if wrapper.interpreter.is_some() && !has_entry && (!is_file || arguments.is_empty()) {
+        arguments.push(entry.into());
+    }
+    arguments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::fixture::plugin;
+
+    #[test]
+    fn the_path_of_the_code_is_an_argument_of_an_interpreter() {
+        let python = InterpreterPlan { name: "python3".into(), path: "python3".into(), read_paths: Vec::new() };
+        for (interpreter, folder, args, expected) in [
+            (true, None, &[][..], &["/c/plugin"][..]),
+            (true, None, &["-O"], &["-O", "/c/plugin"]),
+            (true, None, &["-m", "{entry}", "x"], &["-m", "/c/plugin", "x"]),
+            (true, Some("/p"), &[], &["/c/plugin"]),
+            (true, Some("/p"), &["guard.py", "--strict"], &["guard.py", "--strict"]),
+            (false, Some("/p"), &[], &[]),
+            (false, Some("/p"), &["--config={entry}.json"], &["--config=/c/plugin.json"]),
+        ] {
+            let args: Vec<_> = args.iter().map(|arg| (*arg).to_owned()).collect();
+            let wrapper = WrapperPlan { interpreter: interpreter.then(|| python.clone()), args };
+            let plan = PluginPlan { folder: folder.map(PathBuf::from), ..plugin().plan.clone() };
+            assert_eq!(arguments(&plan, &wrapper, Path::new("/c/plugin")), expected, "{wrapper:?}");
+        }
+    }
+}
