@@ -91,28 +91,34 @@ pub fn start(binary: &Path, manifests: &Path) -> Result<(Child, Uri)> {
 
 /// Starts `binary`, and returns the port of its admin API too.
 pub fn start_with_admin(binary: &Path, manifests: &Path) -> Result<(Child, Uri, u16)> {
-    start_as(binary, manifests, false)
+    start_as(binary, manifests, System::Gateway)
 }
 
-/// Starts `binary` as `system`: with a store, if it has one. Its folder is not that of the manifests, in which each write is an
-/// event that the gateway reads.
+/// Starts `binary` as `system`: with a store or a log, if it has one. Their folders are not that of the manifests, in which each
+/// write is an event that the gateway reads.
 pub fn start_system(binary: &Path, manifests: &Path, system: System) -> Result<(Child, Uri)> {
-    let has_store = matches!(system, System::Stored | System::Audited | System::Redacted);
-    start_as(binary, manifests, has_store).map(|(child, endpoint, _)| (child, endpoint))
+    start_as(binary, manifests, system).map(|(child, endpoint, _)| (child, endpoint))
 }
 
-fn start_as(binary: &Path, manifests: &Path, has_store: bool) -> Result<(Child, Uri, u16)> {
+fn start_as(binary: &Path, manifests: &Path, system: System) -> Result<(Child, Uri, u16)> {
     let (port, admin) = (child::free_port()?, child::free_port()?);
     let mut command = Command::new(binary);
     command.arg("run").arg("-f").arg(manifests).arg("--state-dir").arg(manifests.with_extension("state"));
-    if has_store {
+    if matches!(system, System::Stored | System::Audited | System::Redacted) {
         let folder = manifests.with_extension("store");
         fs::create_dir_all(&folder)?;
         command.arg("--store").arg(folder.join("history.db"));
     }
     command.args(["--listen", &format!("127.0.0.1:{port}"), "--admin", &format!("127.0.0.1:{admin}")]);
     command.args(["--drain-seconds", DRAIN_SECONDS]);
-    command.env("HAWSEPIPE_LOG", "error").stdin(Stdio::null()).stdout(Stdio::null());
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    if system == System::Logged {
+        let folder = manifests.with_extension("log");
+        fs::create_dir_all(&folder)?;
+        command.stderr(fs::File::create(folder.join("gateway.log"))?);
+    } else {
+        command.env("HAWSEPIPE_LOG", "error");
+    }
     Ok((Child::start("the gateway", &mut command)?, child::endpoint(port)?, admin))
 }
 

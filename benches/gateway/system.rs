@@ -29,6 +29,8 @@ pub enum System {
     Audited,
     /// The gateway with arguments and answers, redacted, in its history
     Redacted,
+    /// The gateway as users run it, with a line in the log for each call, without a plugin
+    Logged,
     /// The gateway with JSON Web Tokens and ten rules, without a plugin
     Authorized,
     /// fastmcp's proxy
@@ -52,6 +54,7 @@ impl System {
             Self::Stored => "gateway, SQLite store",
             Self::Audited => "gateway, audit Required",
             Self::Redacted => "gateway, redacted payloads",
+            Self::Logged => "gateway, lines of calls",
             Self::Authorized => "gateway, token and 10 rules",
             Self::Fastmcp => "fastmcp proxy",
             Self::Baseline => "baseline, no plugin",

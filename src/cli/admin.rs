@@ -182,6 +182,14 @@ async fn ask(admin: &AdminArgs, request: Builder, body: String, deadline: Durati
     Ok(answer)
 }
 
+/// Returns the error for an answer that no admin API gives, although it is JSON.
+pub fn not_admin(admin: &AdminArgs, lacks: &str) -> anyhow::Error {
+    anyhow!(
+        "{} is not the admin API of a gateway: its answer has no {lacks}. Name its address: --admin ADDR",
+        admin.url()
+    )
+}
+
 /// Returns the first `limit` items of a list in the admin API, and requests as many pages as this takes. `query`
 /// contains the filters; filters with the value `None` are left out.
 ///

@@ -14,10 +14,19 @@ pub fn label(written: &str) -> Result<String, String> {
 
 /// Parses the name of an MCPGateway, whose definition has the same rule.
 pub fn gateway(written: &str) -> Result<String, String> {
-    match is_label(written) && written.len() <= 48 && written.starts_with(|c: char| c.is_ascii_lowercase()) {
+    letter_first(written, 48)
+}
+
+/// Parses the name of a Plugin, whose definition has the same rule.
+pub fn plugin(written: &str) -> Result<String, String> {
+    letter_first(written, 63)
+}
+
+fn letter_first(written: &str, most: usize) -> Result<String, String> {
+    match is_label(written) && written.len() <= most && written.starts_with(|c: char| c.is_ascii_lowercase()) {
         true => Ok(written.to_owned()),
         false => Err(format!(
-            "{written:?} is not such a name: lower-case letters, digits and '-', a letter first, at most 48"
+            "{written:?} is not such a name: lower-case letters, digits and '-', a letter first, at most {most}"
         )),
     }
 }

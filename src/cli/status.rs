@@ -4,13 +4,16 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
-use super::admin::get;
+use super::admin::{get, not_admin};
 use super::args::ShowArgs;
 use super::formats::ListFormat;
 use super::output::{Colour, Column, column, harmless, paint, print_line, print_list, text, time, wide};
 
 pub async fn status(args: ShowArgs) -> anyhow::Result<ExitCode> {
     let status = get(&args.admin, "/api/v1/status").await?;
+    if status["revision"].is_null() {
+        return Err(not_admin(&args.admin, "revision"));
+    }
     if matches!(args.output, ListFormat::Json | ListFormat::Yaml) {
         print_list(args.output, &status, &[], &[])?;
         return Ok(ExitCode::SUCCESS);

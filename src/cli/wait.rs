@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::admin::{NoAnswer, get, get_within};
+use super::admin::{NoAnswer, get, get_within, not_admin};
 use super::args::WaitArgs;
 use super::output::{print_line, say, text};
 use super::status::{problem_line, short, upstream_state};
@@ -19,6 +19,7 @@ pub async fn wait(args: WaitArgs) -> anyhow::Result<ExitCode> {
     let mut status = loop {
         let left = deadline.saturating_duration_since(Instant::now());
         match get_within(&args.admin, "/api/v1/status?settled=true", left).await {
+            Ok(status) if status["revision"].is_null() => return Err(not_admin(&args.admin, "revision")),
             Ok(status) => break status,
             // The gateway may be starting.
             Err(error) if error.is::<NoAnswer>() && left > AGAIN => tokio::time::sleep(AGAIN).await,

@@ -6,7 +6,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::cli::formats::ResultFormat;
-use crate::cli::names::label;
+use crate::cli::names::plugin;
 
 #[derive(Debug, Args)]
 pub struct PluginArgs {
@@ -104,12 +104,12 @@ Examples:
   hawsepipe plugin new word-count --type tool-provider --dir gateway/")]
 pub struct NewArgs {
     /// Name of the Plugin. Default: its type
-    #[arg(value_parser = label)]
+    #[arg(value_parser = plugin)]
     pub name: Option<String>,
     /// Type of the plugin
     #[arg(long = "type", value_enum, value_name = "TYPE")]
     pub kind: NewKind,
-    /// The folder of manifests to write into
+    /// The folder of manifests to write into. The code goes into the plugin folder of their gateway
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
 }

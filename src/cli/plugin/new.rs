@@ -1,14 +1,16 @@
 //! The command `hawsepipe plugin new`.
 
+use std::collections::HashSet;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 
 use super::args::{NewArgs, NewKind};
 use crate::cli::output::print_line;
+use crate::source::{load, read_files};
 
 /// The TypeScript types for plugin authors, from `plugins/sdk`.
 pub const TYPES: &str = include_str!("../../../plugins/sdk/index.d.ts");
@@ -74,7 +76,7 @@ pub fn new(args: &NewArgs) -> anyhow::Result<ExitCode> {
     let template = Template::of(args.kind);
     let name = args.name.as_deref().unwrap_or(template.name);
     let named = |text: &str| text.replace(NAME, name).replace(&tool_name(NAME), &tool_name(name));
-    let plugins = args.dir.join("plugins");
+    let plugins = plugin_folder(&args.dir);
     let [code, test] = ["mjs", "test.mjs"].map(|ending| plugins.join(format!("{name}.{ending}")));
     let manifest = args.dir.join(format!("{name}.yaml"));
     if let Some(there) = [&code, &test, &manifest].into_iter().find(|file| file.exists()) {
@@ -89,11 +91,20 @@ pub fn new(args: &NewArgs) -> anyhow::Result<ExitCode> {
         write(&types, TYPES)?;
     }
     let (folder, manifest) = (args.dir.display(), manifest.display());
+    let tests = if plugins.starts_with(&args.dir) { &args.dir } else { &plugins };
     print_line(&format!("\nCheck the manifests:\n  hawsepipe validate {folder}"))?;
-    print_line(&format!("Run the test:\n  hawsepipe plugin test {folder}"))?;
+    print_line(&format!("Run the test:\n  hawsepipe plugin test {}", tests.display()))?;
     print_line(&format!("Run it once:\n  hawsepipe plugin run {manifest} {}", template.first_run))?;
     print_line(&format!("Start a gateway with it:\n  hawsepipe run -f {folder}"))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the plugin folder of the gateway that the manifests of a folder declare: by default `plugins` in that folder.
+fn plugin_folder(folder: &Path) -> PathBuf {
+    let default = folder.join("plugins");
+    let loaded = load(read_files(&[folder.to_owned()], &HashSet::new()), None, &default);
+    let gateway = loaded.gateways.into_iter().next();
+    gateway.map_or(default, |gateway| gateway.plan.runtime.plugin_dir)
 }
 
 /// Returns a manifest without its server if another manifest of the folder declares the server, or any server if the
@@ -164,6 +175,22 @@ mod tests {
         assert!(!has_server(NewKind::Guard) && has_server(NewKind::Phase));
         fs::write(folder.join("b.yaml"), files.replace("files", "everything")).unwrap();
         assert!(!has_server(NewKind::Guard) && !has_server(NewKind::Phase));
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn code_goes_into_the_plugin_folder_of_the_gateway() {
+        let folder = std::env::temp_dir().join(format!("hawsepipe-new-{}", uuid::Uuid::new_v4().simple()));
+        fs::create_dir(&folder).unwrap();
+        assert_eq!(plugin_folder(&folder), folder.join("plugins"));
+        let gateway = |plugins: &str| {
+            let spec = format!("{{authentication: {{anonymous: {{}}}}{plugins}}}");
+            format!("apiVersion: hawsepipe.dev/v1alpha1\nkind: MCPGateway\nmetadata: {{name: g}}\nspec: {spec}\n")
+        };
+        fs::write(folder.join("gateway.yaml"), gateway("")).unwrap();
+        assert_eq!(plugin_folder(&folder), folder.join("plugins"));
+        fs::write(folder.join("gateway.yaml"), gateway(", plugins: {pluginDir: code}")).unwrap();
+        assert_eq!(plugin_folder(&folder), folder.join("code"));
         fs::remove_dir_all(folder).unwrap();
     }
 }

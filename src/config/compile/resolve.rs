@@ -144,18 +144,21 @@ fn report_chain(chains: &Chains<'_>, chain: &ChainPlan, problems: &mut Vec<Probl
     report_filters(chains, chain, problems);
 }
 
-/// Warns of names in `spec.upstreams` that no upstream has and that are similar to one that the chain does not name. Other
-/// names can be meant for upstreams to come, or for another gateway.
+/// Warns of names in `spec.upstreams` that no upstream has. In a cluster, only of those that are similar to one that the chain
+/// does not name: others can be meant for upstreams to come, or for another gateway.
 fn report_names(chains: &Chains<'_>, chain: &ChainPlan, problems: &mut Vec<Problem>) {
     let names = &chain.upstreams.names;
     let unknown = |name: &str| !has_wildcard(name) && !chains.upstreams.reaches(chain, name);
     for (place, name) in names.iter().enumerate().filter(|(_, name)| unknown(name)) {
         let unnamed = chains.upstreams.in_reach(chain).filter(|known| !names.iter().any(|name| name == known));
-        if let Some(near) = chains.nearest.find(name, unnamed) {
-            let message = format!("there is no upstream {name:?} that the chain can cover; did you mean {near}?");
-            let (object, field) = (id(Kind::PluginChain, &chain.key), format!("spec.upstreams.names[{place}]"));
-            problems.push(Problem::warning(Reason::NoUpstreams, object, field, message));
+        let near = chains.nearest.find(name, unnamed);
+        if near.is_none() && chains.world.inputs.files_elsewhere {
+            continue;
         }
+        let hint = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+        let message = format!("there is no upstream {name:?} that the chain can cover{hint}");
+        let (object, field) = (id(Kind::PluginChain, &chain.key), format!("spec.upstreams.names[{place}]"));
+        problems.push(Problem::warning(Reason::NoUpstreams, object, field, message));
     }
 }
 

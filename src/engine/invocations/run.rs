@@ -244,3 +244,44 @@ fn tool_of(snapshot: &Snapshot, name: &str, bound: Option<usize>) -> Option<(Str
     let route = own.next().or_else(public)?;
     Some((upstreams[route.upstream].target.plan.key.name.clone(), route.own.clone()))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn new(document: Option<&str>, section: Option<Value>) -> NewInvocation {
+        let section = section.map(|section| section.as_object().unwrap().clone());
+        NewInvocation {
+            server_id: None,
+            tool_name: "read".into(),
+            parameters: None,
+            source: Default::default(),
+            document_path: document.map(str::to_owned),
+            section_line: Some(7),
+            section,
+        }
+    }
+
+    #[test]
+    fn an_invocation_comes_from_its_section_or_else_from_a_line_of_its_document() {
+        let place = |document, section| place_of(&new(document, section)).map(|place| place.map(Value::Object));
+        let section = json!({"document": "a.md", "block": "b"});
+        assert_eq!(place(None, None), Ok(None));
+        assert_eq!(place(Some(""), None), Ok(None));
+        assert_eq!(place(Some("d.md"), None), Ok(Some(json!({"document": "d.md", "line": 7}))));
+        assert_eq!(place(Some("d.md"), Some(section.clone())), Ok(Some(section)));
+        assert!(place(None, Some(json!({"document": 1}))).is_err());
+    }
+
+    #[test]
+    fn a_new_invocation_waits_and_its_call_names_its_place() {
+        let place = place_of(&new(Some("d.md"), None)).unwrap();
+        let invocation = created(new(Some("d.md"), None), place, 0);
+        assert_eq!((invocation.status, invocation.parameters.get()), (InvocationStatus::Pending, "{}"));
+        let meta: Value = serde_json::from_str(meta_of(&invocation).unwrap().get()).unwrap();
+        assert_eq!(meta, json!({"hawsepipe.dev/section": {"document": "d.md", "line": 7}}));
+        assert!(meta_of(&created(new(None, None), None, 0)).is_none());
+    }
+}

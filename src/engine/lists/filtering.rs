@@ -237,3 +237,32 @@ fn why(Denial { kind, chain, plugin, .. }: Denial) -> String {
     let (chain, plugin) = (chain.unwrap_or_default(), plugin.unwrap_or_default());
     format!("plugin {plugin} of chain {chain} {what}: {kind:.MAX_SAID$}")
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::domain::raw::to_raw;
+    use crate::domain::reason::Reason;
+
+    #[test]
+    fn a_definition_keeps_the_name_of_its_server() {
+        let changed = to_raw(&json!({"name": "up__read", "description": "d", "inputSchema": {"type": "object"}}));
+        let item = named(ItemKind::Tool, &changed, "read").unwrap();
+        assert_eq!(item.name, "read");
+        assert!(item.definition.get().contains(r#""description":"d""#), "{}", item.definition);
+        assert!(named(ItemKind::Tool, &to_raw(&json!({"description": "nameless"})), "read").is_err());
+    }
+
+    #[test]
+    fn a_definition_that_is_left_out_says_which_plugin_of_which_chain_is_the_cause() {
+        let (chain, plugin, text) = (Some("default/c".into()), Some("default/p".into()), String::new());
+        let denied = Denial { kind: DenialKind::Denied("no".repeat(500)), chain, plugin, text };
+        let failed = Denial { kind: DenialKind::Failed(Reason::Timeout), ..denied.clone() };
+        let said = why(denied);
+        assert!(said.starts_with("plugin default/p of chain default/c denied its definition: nono"), "{said}");
+        assert!(said.len() < 300, "the message of a plugin is cut");
+        assert_eq!(why(failed), "plugin default/p of chain default/c failed on its definition: Timeout");
+    }
+}

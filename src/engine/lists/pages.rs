@@ -193,3 +193,27 @@ fn revision_of(list: &str, visible: Option<usize>, permitted: Option<&str>) -> S
 fn page_number(cursor: &str, list_revision: &str) -> Option<usize> {
     cursor.strip_prefix(list_revision)?.strip_prefix('.')?.parse().ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_of_one_list_as_one_client_sees_it() {
+        let revisions = [
+            revision_of("abc", None, None),
+            revision_of("abc", Some(1), None),
+            revision_of("abc", None, Some("f00")),
+            revision_of("abc", Some(1), Some("f00")),
+        ];
+        for (at, revision) in revisions.iter().enumerate() {
+            let cursor = format!("{revision}.7");
+            let readers = revisions.iter().enumerate().filter(|(_, other)| page_number(&cursor, other).is_some());
+            assert_eq!(readers.map(|(reader, _)| reader).collect::<Vec<_>>(), [at], "{cursor}");
+            assert_eq!(page_number(&cursor, revision), Some(7));
+        }
+        for cursor in ["", "abc", "abc.", "abc.-1", "abc.x", "ab.1"] {
+            assert_eq!(page_number(cursor, "abc"), None, "{cursor}");
+        }
+    }
+}

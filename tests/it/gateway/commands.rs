@@ -1,6 +1,7 @@
 //! How commands reach a gateway, and what they do when it, or who reads them, does not answer.
 
 use std::fs::OpenOptions;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::{Output, Stdio};
 
@@ -234,5 +235,23 @@ async fn unknown_names_get_the_nearest_of_those_that_the_reader_may_know() {
             meant,
             "{answer}"
         );
+    }
+}
+
+#[test]
+fn an_answer_of_another_service_is_no_gateway_that_stops() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for stream in server.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}");
+        }
+    });
+    for command in [&["stop"][..], &["resume"], &["cancel", "x"], &["status"], &["wait"]] {
+        let output = run(&[command, &["--admin", &address]].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains("is not the admin API of a gateway"), "{command:?}: {said}");
     }
 }

@@ -10,6 +10,7 @@ mod kernel;
 mod lacking;
 mod marks;
 mod place;
+mod wrappers;
 
 use std::fs;
 use std::os::unix::fs::chown;
