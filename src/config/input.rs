@@ -13,6 +13,7 @@ use super::config_schema::{ConfigSchema, ConfigVerdicts};
 pub use super::pipeline_input::PipelineInput;
 pub use super::plugin_file::{FileCode, Files, Unread};
 pub use super::section_input::SectionInput;
+pub use super::wrapper_input::WrapperInput;
 use crate::domain::ids::{ObjectId, ObjectKey};
 use crate::domain::method::Method;
 use crate::domain::plan::{GatewayPlan, ImagePlan, LabelSelector, PluginLimits, PluginPlan, Refusal, UpstreamPlan};
@@ -270,17 +271,6 @@ pub struct PluginInput {
     pub config_overrides: bool,
     /// Set if the plugin cannot run because its type, its source or a protective setting is not implemented.
     pub refusing: Option<Refusal>,
-}
-
-/// A plugin's program.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct WrapperInput {
-    /// The name of the gateway's interpreter that runs the code; `None` if the code is the program.
-    pub interpreter: Option<String>,
-    /// `spec.wrapper.args`.
-    pub args: Vec<String>,
-    /// `spec.wrapper.protocolVersion`.
-    pub protocol_version: Option<String>,
 }
 
 /// The protocol that a manifest requests in `spec.protocol`.

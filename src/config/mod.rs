@@ -16,3 +16,4 @@ mod section_input;
 pub mod sections;
 pub mod shards;
 pub mod variables;
+mod wrapper_input;

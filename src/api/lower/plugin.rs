@@ -34,8 +34,7 @@ pub fn plugin(object: &Plugin, place: ManifestSource<'_>) -> (PluginInput, Vec<P
         .or_else(|| unmountable(spec, place, &mut findings))
         .or_else(|| reaching_in(spec, place, &mut findings));
     note_later(spec, &mut findings);
-    let filter = spec.filter.clone().unwrap_or_default();
-    let pool = spec.pool.clone().unwrap_or_default();
+    let (filter, pool) = (spec.filter.clone().unwrap_or_default(), spec.pool.clone().unwrap_or_default());
     let input = PluginInput {
         key,
         labels: labels(&object.metadata),
@@ -47,11 +46,7 @@ pub fn plugin(object: &Plugin, place: ManifestSource<'_>) -> (PluginInput, Vec<P
         order: i64::from(spec.order.unwrap_or(0)),
         protocol: protocol(spec.protocol),
         source: source(spec),
-        wrapper: spec.wrapper.as_ref().map(|written| WrapperInput {
-            interpreter: program(spec).is_none().then(|| written.command.clone()),
-            args: written.args.clone().unwrap_or_default(),
-            protocol_version: written.protocol_version.clone(),
-        }),
+        wrapper: wrapper(spec),
         sha256: spec.sha256.clone(),
         filter_upstreams: filter.upstreams.unwrap_or_default(),
         filter_tools: filter.tools.unwrap_or_default(),
@@ -184,6 +179,15 @@ fn encoding(encoding: Option<api::Encoding>) -> Encoding {
         None | Some(api::Encoding::JSON) => Encoding::Json,
         Some(api::Encoding::MessagePack) => Encoding::MessagePack,
     }
+}
+
+fn wrapper(spec: &PluginSpec) -> Option<WrapperInput> {
+    let written = spec.wrapper.as_ref()?;
+    Some(WrapperInput {
+        interpreter: program(spec).is_none().then(|| written.command.clone()),
+        args: written.args.clone().unwrap_or_default(),
+        protocol_version: written.protocol_version.clone(),
+    })
 }
 
 /// Returns the path of the file that is the plugin's program; `None` if it has none, or an interpreter runs its code. A command

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::code_warnings::warn;
 use super::lost_exports::Lost;
-use super::plugin_code::{IMAGE, JudgedCode, PATH, WantedCode, file_code, judge};
+use super::plugin_code::{IMAGE, JudgedCode, PATH, WantedCode, file_code};
 use super::plugins::still_runs;
 use super::resolve::{report_entry, withhold, wrong_phase};
-use super::wrappers::is_allowed;
+use super::wrappers::{is_allowed, judge};
 use super::{FieldFault, id};
 use crate::config::input::{Files, ProtocolSetting};
 use crate::domain::ids::Kind;
@@ -84,12 +84,11 @@ fn put_in(
             Some(Protocol::Module) => ProtocolSetting::Module,
         },
         kind: plugin.kind,
-        wrapper: plugin.wrapper.as_ref(),
         reuse: plugin.reuse,
         phases: plugin.wanted_phases.as_deref(),
         parsing: &parsing,
     };
-    let (judged, facts) = judge(&wanted, &code, facts)?;
+    let (judged, facts) = judge(&wanted, plugin.wrapper.as_ref(), &code, facts)?;
     let JudgedCode { digest, file_name, protocol, phases } = judged;
     let (folder, siblings) = (code.folder.map(Into::into), code.siblings.to_owned());
     let plugin = PluginPlan { digest, file_name, protocol, phases, folder, siblings, ..plugin.clone() };

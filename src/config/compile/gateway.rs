@@ -39,8 +39,7 @@ pub(super) fn compile(inputs: &Inputs, previous: Option<&Plan>) -> GatewayPlan {
 }
 
 /// Returns which objects the gateway takes: as written, else as last accepted, else none. The implicit gateway has
-/// `None`, which means that it takes all objects. So has one of a folder that was never accepted, since it refuses every call: the
-/// faults of the other objects are found nevertheless.
+/// `None`, which means that it takes all objects.
 pub(super) fn takes(inputs: &Inputs, previous: Option<&Plan>) -> Option<GatewayTakes> {
     if let Some(gateway) = &inputs.gateway {
         return Some(written_takes(gateway));
@@ -51,11 +50,7 @@ pub(super) fn takes(inputs: &Inputs, previous: Option<&Plan>) -> Option<GatewayT
         let [upstreams, chains, pipelines, sections, plugins] = std::array::from_fn(|_| nobody.clone());
         GatewayTakes { upstreams, chains, pipelines, sections, plugins }
     };
-    let accepted = accepted(previous, &invalid.id.key);
-    if accepted.is_none() && !inputs.files_elsewhere {
-        return None;
-    }
-    Some(accepted.and_then(|plan| plan.takes.clone()).unwrap_or_else(nothing))
+    Some(accepted(previous, &invalid.id.key).and_then(|plan| plan.takes.clone()).unwrap_or_else(nothing))
 }
 
 /// Returns which objects a gateway takes, as written.

@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::exports::{exports_called, not_called, not_typed};
-use super::{FieldFault, values, wrappers};
+use super::{FieldFault, values};
 use crate::config::input::{Files, Inputs, PluginInput, ProtocolSetting, SourceInput, Unread, code_key};
 use crate::domain::code_file::is_typescript;
 use crate::domain::digest::sha256_hex;
-use crate::domain::plan::WrapperPlan;
 use crate::domain::plugin::{Phase, PluginKind, Protocol};
 use crate::domain::ports::CodeFacts;
 use crate::domain::reason::Reason;
@@ -100,8 +99,6 @@ pub(super) struct WantedCode<'a> {
     pub(super) protocol: ProtocolSetting,
     /// Type of the plugin.
     pub(super) kind: PluginKind,
-    /// How the plugin's program is started; `None` if the code is JavaScript.
-    pub(super) wrapper: Option<&'a WrapperPlan>,
     /// Whether a worker runs the script repeatedly.
     pub(super) reuse: bool,
     /// Phases that the code must support; `None` accepts every combination.
@@ -122,8 +119,7 @@ pub(super) struct JudgedCode {
     pub(super) phases: Vec<Phase>,
 }
 
-/// Checks that code meets the manifest's requirements, using the facts that parsing found. Returns the facts too, if the code is
-/// JavaScript.
+/// Checks that code meets the manifest's requirements, using the facts that parsing found.
 ///
 /// # Errors
 /// If the code has another digest than the manifest requires, has not been parsed, does not parse, or does not export
@@ -132,10 +128,7 @@ pub(super) fn judge<'f>(
     wanted: &WantedCode<'_>,
     code: &FoundCode<'_>,
     facts: &'f BTreeMap<String, CodeFacts>,
-) -> Result<(JudgedCode, Option<&'f CodeFacts>), FieldFault> {
-    if let Some(wrapper) = wanted.wrapper {
-        return Ok((wrappers::judge(wanted, wrapper, code)?, None));
-    }
+) -> Result<(JudgedCode, &'f CodeFacts), FieldFault> {
     let digest = sha256_hex(code.text.as_bytes());
     wanted.check_digest(&digest)?;
     let key = code_key(&digest, &code.file_name);
@@ -153,7 +146,7 @@ pub(super) fn judge<'f>(
     };
     let file_name = loaded_name(&code.file_name, facts);
     wanted.check_reuse(&file_name)?;
-    Ok((JudgedCode { digest, file_name, protocol, phases }, Some(facts)))
+    Ok((JudgedCode { digest, file_name, protocol, phases }, facts))
 }
 
 /// Replaces the extension `.js` by `.mjs` or `.cjs`, and `.ts` by `.mts`, so that neither a `package.json` nor the version

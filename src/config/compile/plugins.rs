@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::value::RawValue;
 
 use super::code_warnings::warn;
+use super::entry_config::merge_config;
 use super::lost_exports::Lost;
-use super::plugin_code::{IMAGE, JudgedCode, WantedCode, file_name, find_code, judge, source_field};
+use super::plugin_code::{IMAGE, JudgedCode, WantedCode, file_name, find_code, source_field};
 use super::{Faults, FieldFault, bounds, id, is_invalid, takes, values, wrappers};
 use crate::config::config_schema::{ConfigChecks, ConfigFault};
 use crate::config::input::{Inputs, PluginInput, SourceInput};
@@ -16,7 +17,6 @@ use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::plan::{ChainPlan, EntryPlan, GatewayPlan, ImagePlan, NamedValue, Plan, PluginPlan, WrapperPlan};
 use crate::domain::plugin::{Phase, PluginKind, Protocol};
 use crate::domain::problem::Problem;
-use crate::domain::raw::RawObject;
 use crate::domain::reason::Reason;
 use crate::domain::sandbox::is_kept_from_plugins;
 
@@ -123,19 +123,25 @@ pub(super) fn compile<'a>(
             }
         }
     }
-    let before = previous.iter().flat_map(|previous| &previous.plugins);
-    for plugin in before.filter(|plugin| is_invalid(inputs, Kind::Plugin, &plugin.key)) {
-        let kept = previous.and_then(|previous| last_form(inputs, previous, &plugin.key)).unwrap_or(plugin);
-        if wrappers::is_allowed(kept, gateway) {
-            plugins.accepted.entry(plugin.key.clone()).or_insert_with(|| kept.clone());
-        }
+    if let Some(previous) = previous {
+        keep_invalid(inputs, previous, gateway, &mut plugins);
     }
     plugins
 }
 
+/// Keeps the last forms of plugins that are invalid now.
+fn keep_invalid(inputs: &Inputs, previous: &Plan, gateway: &GatewayPlan, plugins: &mut Plugins<'_>) {
+    for plugin in previous.plugins.iter().filter(|plugin| is_invalid(inputs, Kind::Plugin, &plugin.key)) {
+        let kept = last_form(inputs, previous, &plugin.key).unwrap_or(plugin);
+        if wrappers::is_allowed(kept, gateway) {
+            plugins.accepted.entry(plugin.key.clone()).or_insert_with(|| kept.clone());
+        }
+    }
+}
+
 /// Returns the older form that is kept in place of `input`. Two changes take effect nevertheless, because they are
-/// intended: `enabled`, and the removal of rights. A form with a right that was removed, or whose program the gateway no longer
-/// allows, is kept only if the plugin is switched off.
+/// intended: `enabled`, and the removal of rights. A form with a right or a wrapper that was removed is kept only if the plugin
+/// is switched off.
 fn stand_in(inputs: &Inputs, previous: &Plan, gateway: &GatewayPlan, input: &PluginInput) -> Option<PluginPlan> {
     let last = last_form(inputs, previous, &input.key)?;
     let rights = values::rights(&input.key.namespace, &input.env);
@@ -195,11 +201,11 @@ fn accept_code<'a>(
     }
     match &input.source {
         SourceInput::Path(path) if inputs.files_elsewhere => {
-            return Ok((PluginPlan { wrapper, ..plan_of_path(input, path.clone(), env) }, None));
+            return Ok((plan_of_path((input, wrapper), path.clone(), env), None));
         }
         SourceInput::Image { image, path } => {
             let path = mounted(inputs, input, image, path)?;
-            return Ok((PluginPlan { image: Some(image.clone()), wrapper, ..plan_of_path(input, path, env) }, None));
+            return Ok((PluginPlan { image: Some(image.clone()), ..plan_of_path((input, wrapper), path, env) }, None));
         }
         _ => {}
     }
@@ -212,12 +218,11 @@ fn accept_code<'a>(
         sha256: input.sha256.as_deref(),
         protocol: input.protocol,
         kind: input.kind,
-        wrapper: wrapper.as_ref(),
         reuse: input.reuse,
         phases: input.phases.as_deref(),
         parsing: &inputs.parsing,
     };
-    let (judged, facts) = judge(&wanted, &code, &inputs.facts)?;
+    let (judged, facts) = wrappers::judge(&wanted, wrapper.as_ref(), &code, &inputs.facts)?;
     let mut plan = plan(input, judged, env);
     if let Some(facts) = facts {
         warn(&wanted, &plan, facts, problems);
@@ -251,7 +256,11 @@ fn mounted(inputs: &Inputs, input: &PluginInput, image: &ImagePlan, path: &str) 
 }
 
 /// Plans a plugin whose code is only in the gateway's pod. The settings that depend on the code are provisional.
-fn plan_of_path(input: &PluginInput, path: String, env: Vec<NamedValue>) -> PluginPlan {
+fn plan_of_path(
+    (input, wrapper): (&PluginInput, Option<WrapperPlan>),
+    path: String,
+    env: Vec<NamedValue>,
+) -> PluginPlan {
     let wanted_protocol = input.protocol.written();
     let open = JudgedCode {
         digest: String::new(),
@@ -264,7 +273,7 @@ fn plan_of_path(input: &PluginInput, path: String, env: Vec<NamedValue>) -> Plug
         },
     };
     let (sha256, wanted_phases) = (input.sha256.clone(), input.phases.clone());
-    PluginPlan { path: Some(path), sha256, wanted_protocol, wanted_phases, ..plan(input, open, env) }
+    PluginPlan { path: Some(path), sha256, wanted_protocol, wanted_phases, wrapper, ..plan(input, open, env) }
 }
 
 fn plan(input: &PluginInput, judged: JudgedCode, env: Vec<NamedValue>) -> PluginPlan {
@@ -366,21 +375,6 @@ pub fn check_entry_config(
         }
         ConfigFault::Config(message) => message,
     })
-}
-
-/// Returns the plugin's configuration `own`, in which the keys of the entry's configuration replace keys of the same
-/// name. Only top-level keys count; nested objects are not merged.
-pub fn merge_config(own: Option<&RawValue>, entry: Option<&RawValue>) -> Option<Box<RawValue>> {
-    let (Some(own_raw), Some(entry_raw)) = (own, entry) else {
-        return entry.or(own).map(RawValue::to_owned);
-    };
-    let (Ok(mut merged), Ok(top)) = (RawObject::parse(own_raw.get()), RawObject::parse(entry_raw.get())) else {
-        return Some(entry_raw.to_owned());
-    };
-    for (key, value) in top.iter() {
-        merged.set(key, value.to_owned());
-    }
-    Some(merged.to_raw())
 }
 
 /// Checks that a plugin permits `user` to run it and, if `configures` is true, to change its configuration.

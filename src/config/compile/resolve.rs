@@ -152,7 +152,7 @@ fn report_names(chains: &Chains<'_>, chain: &ChainPlan, problems: &mut Vec<Probl
     for (place, name) in names.iter().enumerate().filter(|(_, name)| unknown(name)) {
         let unnamed = chains.upstreams.in_reach(chain).filter(|known| !names.iter().any(|name| name == known));
         let near = chains.nearest.find(name, unnamed);
-        if near.is_none() && chains.world.inputs.files_elsewhere {
+        if near.is_none() && (chains.world.inputs.files_elsewhere || chains.upstreams.covered(chain, 1) == 0) {
             continue;
         }
         let hint = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();

@@ -1,12 +1,15 @@
 //! Plugins that are programs of any language: which ones a gateway allows, and what starts them.
 
+use std::collections::BTreeMap;
+
 use super::FieldFault;
-use super::plugin_code::{FoundCode, JudgedCode, WantedCode, file_name};
+use super::plugin_code::{self, FoundCode, JudgedCode, WantedCode, file_name};
 use crate::config::input::{PluginInput, ProtocolSetting, WrapperInput};
 use crate::domain::digest::sha256_hex;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::{GatewayPlan, PluginPlan, WrapperPlan, program_digest};
 use crate::domain::plugin::{Phase, PluginKind, Protocol};
+use crate::domain::ports::CodeFacts;
 use crate::domain::reason::Reason;
 
 /// The manifest field of a wrapper.
@@ -80,11 +83,27 @@ pub(super) fn is_allowed(form: &PluginPlan, gateway: &GatewayPlan) -> bool {
     })
 }
 
+/// Checks that code meets the manifest's requirements. Returns the facts that parsing found too, if the code is JavaScript.
+///
+/// # Errors
+/// As [`plugin_code::judge`], or if the code of a wrapper is not what its command needs.
+pub(super) fn judge<'f>(
+    wanted: &WantedCode<'_>,
+    wrapper: Option<&WrapperPlan>,
+    code: &FoundCode<'_>,
+    facts: &'f BTreeMap<String, CodeFacts>,
+) -> Result<(JudgedCode, Option<&'f CodeFacts>), FieldFault> {
+    match wrapper {
+        Some(wrapper) => Ok((judge_program(wanted, wrapper, code)?, None)),
+        None => plugin_code::judge(wanted, code, facts).map(|(judged, facts)| (judged, Some(facts))),
+    }
+}
+
 /// Checks that the code of a wrapper is what its command needs: a program, or the text of an interpreter.
 ///
 /// # Errors
 /// If it is not, or it has another digest than the manifest requires.
-pub(super) fn judge(
+fn judge_program(
     wanted: &WantedCode<'_>,
     wrapper: &WrapperPlan,
     code: &FoundCode<'_>,

@@ -1,5 +1,6 @@
 //! Plugins that are programs of any language: the file that runs, and what it can read.
 
+mod program;
 mod python;
 
 use std::collections::HashMap;
@@ -7,48 +8,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+pub use self::program::Program;
 use super::discovery::resolve;
 use super::installed_code::InstalledCode;
 use super::launcher::Launcher;
 use crate::domain::plan::{ENTRY, InterpreterPlan, PluginPlan, WrapperPlan};
-
-/// The loaders of programs that are linked with libraries, of glibc and musl.
-const LOADERS: [&str; 5] = [
-    "/lib64/ld-linux-x86-64.so.2",
-    "/lib/ld-linux-x86-64.so.2",
-    "/lib/ld-linux-aarch64.so.1",
-    "/lib/ld-musl-x86_64.so.1",
-    "/lib/ld-musl-aarch64.so.1",
-];
-/// The folders of the system's libraries.
-const LIBRARIES: [&str; 4] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"];
-
-/// What a process becomes, and what it can use.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program {
-    /// The file that is started.
-    pub path: PathBuf,
-    /// The files that can be run: the program and loaders.
-    pub files: Vec<PathBuf>,
-    /// Files and folders that the program can read, besides the code.
-    pub readable: Vec<PathBuf>,
-}
-
-impl Program {
-    /// Returns a program that can read the libraries of the system, and these paths.
-    fn new(path: PathBuf, readable: Vec<PathBuf>) -> Self {
-        let loaders = LOADERS.iter().map(PathBuf::from);
-        let libraries = LIBRARIES.iter().map(PathBuf::from);
-        let (files, readable) =
-            ([path.clone()].into_iter().chain(loaders).collect(), libraries.chain(readable).collect());
-        Self { path, files, readable }
-    }
-
-    /// The program that is the code of a plugin itself.
-    fn own(code: &InstalledCode) -> Self {
-        Self::new(code.entry().to_owned(), Vec::new())
-    }
-}
 
 /// The interpreters that have been found.
 #[derive(Debug, Default)]

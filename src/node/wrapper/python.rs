@@ -7,7 +7,7 @@ use std::process::Stdio;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::Program;
+use super::program::Program;
 use crate::node::discovery::{answer, ask};
 use crate::node::launcher::{Launcher, Stdin};
 use crate::node::sandbox::Confinement;

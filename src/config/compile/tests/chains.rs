@@ -149,6 +149,15 @@ fn a_guard_whose_filter_fits_no_upstream_of_the_chain_is_told() {
 }
 
 #[test]
+fn a_name_that_no_upstream_has_is_told_where_all_upstreams_are_known() {
+    let mut inputs = folder();
+    chain_of(&mut inputs, "checks").upstreams = names(&["up", "payments", "pay*"]);
+    check(&inputs, None, &["?NoUpstreams PluginChain default/checks spec.upstreams.names[1]"]);
+    inputs.files_elsewhere = true;
+    accepted(&inputs);
+}
+
+#[test]
 fn a_chain_that_does_nothing_says_so() {
     let mut inputs = folder();
     chain_of(&mut inputs, "checks").entries.iter_mut().for_each(|e| e.enabled = false);
