@@ -32,7 +32,10 @@ impl Vitals {
         let (zombies, children): (Vec<_>, Vec<_>) =
             all.iter().filter(|process| process.parent == gateway.pid()).partition(|process| process.state == "Z");
         // Of a dead one that somebody else has to wait for, nothing is left but its number.
-        let orphaned = |process: &&Process| gone.contains(&process.group) && process.state != "Z";
+        // A group that has a leader has got the number of a worker that is gone.
+        let is_led = |group: u32| self::process(&group.to_string()).is_some();
+        let orphaned =
+            |process: &&Process| gone.contains(&process.group) && process.state != "Z" && !is_led(process.group);
         Self {
             descriptors: fs::read_dir(format!("/proc/{}/fd", gateway.pid())).unwrap().count(),
             children: children.len(),
