@@ -17,7 +17,7 @@ use crate::domain::reason::Reason;
 const MAX_CODE: u64 = 1 << 20;
 /// The largest program, in bytes.
 const MAX_PROGRAM: u64 = 512 << 20;
-/// What a program for Linux begins with (ELF).
+/// The first bytes of a program for Linux (ELF).
 const PROGRAM: &[u8] = b"\x7fELF";
 /// The maximum number of files beside a plugin that are checked for changes.
 const MAX_SIBLINGS: usize = 200;

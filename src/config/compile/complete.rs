@@ -7,7 +7,7 @@ use super::lost_exports::Lost;
 use super::plugin_code::{IMAGE, JudgedCode, PATH, WantedCode, file_code};
 use super::plugins::still_runs;
 use super::resolve::{report_entry, withhold, wrong_phase};
-use super::wrappers::{is_allowed, judge};
+use super::wrappers::judge;
 use super::{FieldFault, id};
 use crate::config::input::{Files, ProtocolSetting};
 use crate::domain::ids::Kind;
@@ -103,7 +103,7 @@ fn put_in(
 fn kept_form<'p>(previous: &'p Plan, gateway: &GatewayPlan, plugin: &PluginPlan) -> Option<(PluginPlan, &'p String)> {
     let form = previous.plugin(&plugin.key)?;
     let text = previous.code.get(&form.digest)?;
-    let may_run = form.keeps_its_rights(&plugin.egress, &plugin.env) && is_allowed(form, gateway);
+    let may_run = form.keeps_its_rights(&plugin.egress, &plugin.env) && gateway.runtime.allows(form);
     (may_run || !plugin.enabled).then(|| (PluginPlan { enabled: plugin.enabled, ..form.clone() }, text))
 }
 

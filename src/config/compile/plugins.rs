@@ -133,7 +133,7 @@ pub(super) fn compile<'a>(
 fn keep_invalid(inputs: &Inputs, previous: &Plan, gateway: &GatewayPlan, plugins: &mut Plugins<'_>) {
     for plugin in previous.plugins.iter().filter(|plugin| is_invalid(inputs, Kind::Plugin, &plugin.key)) {
         let kept = last_form(inputs, previous, &plugin.key).unwrap_or(plugin);
-        if wrappers::is_allowed(kept, gateway) {
+        if gateway.runtime.allows(kept) {
             plugins.accepted.entry(plugin.key.clone()).or_insert_with(|| kept.clone());
         }
     }
@@ -145,7 +145,7 @@ fn keep_invalid(inputs: &Inputs, previous: &Plan, gateway: &GatewayPlan, plugins
 fn stand_in(inputs: &Inputs, previous: &Plan, gateway: &GatewayPlan, input: &PluginInput) -> Option<PluginPlan> {
     let last = last_form(inputs, previous, &input.key)?;
     let rights = values::rights(&input.key.namespace, &input.env);
-    let may_run = last.keeps_its_rights(&input.egress, &rights) && wrappers::is_allowed(last, gateway);
+    let may_run = last.keeps_its_rights(&input.egress, &rights) && gateway.runtime.allows(last);
     (may_run || !input.enabled).then(|| PluginPlan { enabled: input.enabled, ..last.clone() })
 }
 

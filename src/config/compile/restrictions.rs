@@ -8,7 +8,7 @@ use super::life_cycle::PlannedKind;
 use super::pipelines::Pipelines;
 use super::resolve::withhold;
 use super::upstreams::{Upstreams, taken_address};
-use super::{is_invalid, plugins, wrappers};
+use super::{is_invalid, plugins};
 use crate::config::input::Inputs;
 use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::plan::{EntryPlan, Plan, PluginPlan, Refusal, Restrictions, Revoked, TransportPlan, UpstreamPlan};
@@ -57,7 +57,7 @@ fn is_elsewhere(inputs: &Inputs, upstream: &ObjectKey) -> bool {
 fn plugins_of(inputs: &Inputs, plan: &Plan) -> Vec<Revoked> {
     let plugins: HashMap<_, _> = inputs.plugins.iter().map(|input| (&input.key, input)).collect();
     let gateway = inputs.gateway.as_ref().map(|gateway| &gateway.plan);
-    let is_allowed = |form: &PluginPlan| gateway.is_none_or(|gateway| wrappers::is_allowed(form, gateway));
+    let is_allowed = |form: &PluginPlan| gateway.is_none_or(|gateway| gateway.runtime.allows(form));
     let mut seen = BTreeSet::new();
     let mut revoked = Vec::new();
     for (user, plugin, configures) in uses(plan) {

@@ -1,4 +1,4 @@
-//! Plugins that are programs of any language: which ones a gateway allows, and what starts them.
+//! Plugins that are programs of any language: which ones a gateway allows, and the interpreters that run them.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::plugin_code::{self, FoundCode, JudgedCode, WantedCode, file_name};
 use crate::config::input::{PluginInput, ProtocolSetting, WrapperInput};
 use crate::domain::digest::sha256_hex;
 use crate::domain::ids::ObjectKey;
-use crate::domain::plan::{GatewayPlan, PluginPlan, WrapperPlan, program_digest};
+use crate::domain::plan::{GatewayPlan, WrapperPlan, program_digest};
 use crate::domain::plugin::{Phase, PluginKind, Protocol};
 use crate::domain::ports::CodeFacts;
 use crate::domain::reason::Reason;
@@ -72,15 +72,6 @@ pub(super) fn compile(input: &PluginInput, gateway: &GatewayPlan) -> Result<Opti
 fn not_allowed(plugin: &ObjectKey, gateway: &ObjectKey) -> String {
     let name = if plugin.namespace == gateway.namespace { plugin.name.clone() } else { plugin.to_string() };
     format!("wrapper {name} is not in spec.plugins.allowedWrappers of gateway {gateway}")
-}
-
-/// Whether the gateway still allows the program of an earlier form, and still has its interpreter.
-pub(super) fn is_allowed(form: &PluginPlan, gateway: &GatewayPlan) -> bool {
-    let runtime = &gateway.runtime;
-    form.wrapper.as_ref().is_none_or(|wrapper| {
-        let has = |interpreter| runtime.interpreters.contains(interpreter);
-        runtime.allowed_wrappers.contains(&form.key) && wrapper.interpreter.as_ref().is_none_or(has)
-    })
 }
 
 /// Checks that code meets the manifest's requirements. Returns the facts that parsing found too, if the code is JavaScript.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::plugin::PluginPlan;
 use super::wrapper::InterpreterPlan;
 use crate::domain::ids::ObjectKey;
 use crate::domain::sandbox::SandboxMode;
@@ -38,6 +39,17 @@ pub struct Runtime {
     /// The programs that run the code of such plugins. Default: none in a cluster, otherwise `python3`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interpreters: Vec<InterpreterPlan>,
+}
+
+impl Runtime {
+    /// Whether the program of this form of a plugin may run: it is JavaScript, or the gateway allows its wrapper and has its
+    /// interpreter.
+    pub fn allows(&self, form: &PluginPlan) -> bool {
+        form.wrapper.as_ref().is_none_or(|wrapper| {
+            let has = |interpreter| self.interpreters.contains(interpreter);
+            self.allowed_wrappers.contains(&form.key) && wrapper.interpreter.as_ref().is_none_or(has)
+        })
+    }
 }
 
 impl Default for Runtime {

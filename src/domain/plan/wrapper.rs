@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 /// The argument that stands for the path of the plugin's code.
 pub const ENTRY: &str = "{entry}";
-/// What the text of a program begins with; its SHA-256 in hex follows.
+/// The beginning of the text of a program. Its SHA-256 in hex follows.
 const PROGRAM: &str = "program sha256:";
 
 /// How the program of a plugin is started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WrapperPlan {
-    /// What runs the plugin's code; `None` if the code is the program.
+    /// The program that runs the plugin's code; `None` if the code is the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interpreter: Option<InterpreterPlan>,
     /// The arguments of the program. [`ENTRY`] in them is replaced by the path of the code.

@@ -73,11 +73,12 @@ impl PluginRevisions {
         let of = |(key, newest): (&ObjectKey, &Result<Arc<LinkedPlugin>, Failure>)| {
             let (form, plan) = (&self.0.get(key)?.form, linked.plan.plugin(key)?);
             let old = &form.plugin.plan;
-            if !old.keeps_its_rights(&plan.egress, &plan.env) {
+            let runtime = &linked.plan.gateway.runtime;
+            if !old.keeps_its_rights(&plan.egress, &plan.env) || !runtime.allows(old) {
                 return None;
             }
             let code = form.plugin.code.to_string();
-            let renewed = link_plugin(&linked.plan.gateway.runtime, Some(&code), old, secrets).ok()?;
+            let renewed = link_plugin(runtime, Some(&code), old, secrets).ok()?;
             // The files beside the code are not stored: a new worker would load their current versions.
             let can_be_renewed = (&old.folder, &old.siblings) == (&plan.folder, &plan.siblings);
             let mut forms = Vec::new();

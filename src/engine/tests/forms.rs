@@ -1,8 +1,10 @@
 //! Edits of plugins whose new form loads slowly or fails to load.
 
 use super::*;
-use crate::config::input::{InputValue, NamedInput};
+use crate::config::compile::tests::gateway;
+use crate::config::input::{InputValue, NamedInput, WrapperInput};
 use crate::domain::item::ItemKind;
+use crate::domain::plan::InterpreterPlan;
 use crate::domain::ports::Loading;
 use crate::engine::plan::snapshot::Lookup;
 
@@ -298,4 +300,28 @@ async fn what_an_earlier_process_had_loaded_stands_in_after_a_restart() {
     apply(&after, &inputs).await;
     let _ = after.list(Endpoint::All, ItemKind::Tool, None, None).await;
     assert!(said(&after).await.contains("NotLoaded"));
+}
+
+#[tokio::test]
+async fn the_form_of_a_wrapper_that_is_allowed_no_more_stands_in_for_nobody() {
+    for (stays_allowed, expected) in [(true, "old"), (false, "NotLoaded")] {
+        let mut inputs = bare();
+        scripts(&mut inputs, "c", Phase::Response, &[(Role::Guard, "put old")]);
+        let (key, name) = (inputs.plugins[0].key.clone(), "python3".to_owned());
+        let runtime = &mut gateway(&mut inputs).plan.runtime;
+        runtime.allowed_wrappers = vec![key];
+        runtime.interpreters = vec![InterpreterPlan { name: name.clone(), path: "/p".into(), read_paths: Vec::new() }];
+        inputs.plugins[0].wrapper = Some(WrapperInput { interpreter: Some(name), ..WrapperInput::default() });
+        let engine = start(&inputs).await;
+        assert_eq!(said(&engine).await, "old");
+        engine.plugins.cannot_load("put new");
+        inputs.plugins[0].wrapper = None;
+        write(&mut inputs, "put new");
+        if !stays_allowed {
+            gateway(&mut inputs).plan.runtime.allowed_wrappers.clear();
+        }
+        apply(&engine, &inputs).await;
+        let said = said(&engine).await;
+        assert!(said.contains(expected), "{said}");
+    }
 }

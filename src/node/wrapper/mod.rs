@@ -19,10 +19,10 @@ use crate::domain::plan::{ENTRY, InterpreterPlan, PluginPlan, WrapperPlan};
 pub struct Interpreters(Mutex<HashMap<PathBuf, Program>>);
 
 impl Interpreters {
-    /// Returns what a worker of a wrapper becomes.
+    /// Returns the program that a worker of a wrapper becomes.
     ///
     /// # Errors
-    /// If the interpreter is not there, or does not work; the text says what to do.
+    /// If the interpreter does not exist or does not work. The text has advice.
     pub async fn program(
         &self,
         launcher: &Launcher,

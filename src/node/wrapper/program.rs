@@ -15,7 +15,7 @@ const LOADERS: [&str; 5] = [
 /// The folders of the system's libraries.
 const LIBRARIES: [&str; 4] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"];
 
-/// What a process becomes, and what it can use.
+/// The program that a process becomes, and the files that it can use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     /// The file that is started.

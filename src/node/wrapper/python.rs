@@ -18,12 +18,12 @@ const PARTS: &str = "import json, sys; print(json.dumps({'program': sys.executab
 /// The same with the module `site`, which adds the folders of packages. Code of packages can run meanwhile (`.pth` files).
 const PACKAGES: &str = "import json, sys; print(json.dumps({'program': sys.executable, 'prefixes': [sys.prefix, \
                         sys.exec_prefix], 'path': sys.path}))";
-/// The memory of a Python that says what it consists of, in bytes.
+/// The memory of a Python that lists its parts, in bytes.
 const MEMORY: u64 = 256 << 20;
 /// Prefixes below which there is more than a Python.
 const SHARED: [&str; 4] = ["/", "/usr", "/usr/local", "/opt"];
 
-/// What a Python says of itself.
+/// The parts of a Python, as it lists them.
 #[derive(Deserialize)]
 struct Parts {
     program: PathBuf,
@@ -45,10 +45,10 @@ pub(super) fn is_python(program: &Path) -> bool {
     program.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python"))
 }
 
-/// Returns what a Python consists of.
+/// Returns the program of a Python and the folders that it reads.
 ///
 /// # Errors
-/// If it does not say that.
+/// If it does not list its parts.
 pub(super) async fn find(launcher: &Launcher, program: &Path) -> Result<Program, String> {
     let parts: Parts = read(&ask(program, &["-I", "-S", "-c", PARTS]).await?)?;
     let mut readable = parts.folders();
@@ -75,7 +75,7 @@ fn environment(program: &Path) -> Option<PathBuf> {
 }
 
 fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    serde_json::from_str(text).map_err(|_| "it does not say what it consists of".to_owned())
+    serde_json::from_str(text).map_err(|_| "it does not list its parts".to_owned())
 }
 
 #[cfg(test)]

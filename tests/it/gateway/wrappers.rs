@@ -8,7 +8,7 @@ use super::harness::{Folder, Gateway, run};
 use super::http::Http;
 use super::manifests::{chain, gateway, plugin, raw_server, yaml};
 
-/// What a server gets of a call that the guard lets pass.
+/// The arguments that a server gets of a call that the guard lets pass.
 const PASSED: &str = r#"{"seen":"PermissionError"}"#;
 
 /// Denies arguments that have a secret, and replaces others by what it could read.

@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use crate::gateway::harness::Folder;
 use crate::node::{Code, Rig, once};
 
-/// What the attempts are about, besides this machine.
+/// The targets of the attempts, besides this machine.
 struct Targets {
     folder: Folder,
     process: Child,
@@ -49,7 +49,7 @@ impl Drop for Targets {
     }
 }
 
-/// Makes the attempt that it is asked for, and answers `done` or the name of its error.
+/// Makes the attempt of its input, and answers `done` or the name of its error.
 const PYTHON: &str = r#"
 import ctypes, json, mmap, multiprocessing, os, resource, signal, socket, subprocess, sys
 

@@ -149,7 +149,7 @@ fn a_guard_whose_filter_fits_no_upstream_of_the_chain_is_told() {
 }
 
 #[test]
-fn a_name_that_no_upstream_has_is_told_where_all_upstreams_are_known() {
+fn a_name_that_no_upstream_has_is_warned_of_where_all_upstreams_are_known() {
     let mut inputs = folder();
     chain_of(&mut inputs, "checks").upstreams = names(&["up", "payments", "pay*"]);
     check(&inputs, None, &["?NoUpstreams PluginChain default/checks spec.upstreams.names[1]"]);
