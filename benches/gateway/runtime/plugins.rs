@@ -89,6 +89,7 @@ impl Kind {
     /// Makes the linked plugin, with up to `size` workers.
     pub fn link(self, size: u32) -> Arc<LinkedPlugin> {
         let plan = PluginPlan {
+            wrapper: None,
             kind: PluginKind::Middleware,
             version: None,
             path: None,
