@@ -55,8 +55,8 @@ again() {
     return $status
 }
 
-# times SECONDS LOG...: the tests of these logs that took at least so long, the slowest first.
-times() {
+# took SECONDS LOG...: the tests of these logs that took at least so long, the slowest first.
+took() {
     local least=$1
     shift
     sed -nE 's/^test (.*) \.\.\. .*<([0-9.]+)s>$/\2 \1/p' "$@" | awk -v least="$least" '$1 >= least' | sort -rn
@@ -64,7 +64,7 @@ times() {
 
 slow_tests() {
     printf '### tests that took 2 s or more:\n'
-    times 2 "$logs"/*
+    took 2 "$logs"/*
 }
 
 # Prints how many seconds a test may take on this machine.
@@ -80,10 +80,10 @@ too_slow() {
     local log test most status=0
     most=$(allowed)
     for log in it cluster alone; do
-        mapfile -t tests < <(times "$most" "$logs/$log" | cut -d' ' -f2 | grep -vxFf <(sed 's/ .*//' "$known_slow"))
+        mapfile -t tests < <(took "$most" "$logs/$log" | cut -d' ' -f2 | grep -vxFf <(sed 's/ .*//' "$known_slow"))
         for test in "${tests[@]}"; do
             cargo test --locked --quiet --test "${log/alone/it}" -- --exact "$test" >"$logs/by-itself" 2>&1 || true
-            if [[ -n $(times "$most" "$logs/by-itself") ]]; then
+            if [[ -n $(took "$most" "$logs/by-itself") ]]; then
                 printf '### slow: %s takes over %s s: make it faster, or let `make test-long` run it\n' "$test" "$most"
                 status=1
             fi

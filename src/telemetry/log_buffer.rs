@@ -36,7 +36,7 @@ pub(super) fn standard_error() -> io::Result<&'static LogBuffer<io::Stderr>> {
 pub fn end() {
     LINES.waiting().has_ended = true;
     let (written, is_written) = mpsc::channel();
-    // Standard error can be a pipe that nobody reads.
+    // Standard error can be a pipe whose reader has stopped.
     let last = thread::Builder::new().spawn(move || {
         let _ = LINES.write();
         let _ = written.send(());

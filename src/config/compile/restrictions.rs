@@ -57,7 +57,7 @@ fn is_elsewhere(inputs: &Inputs, upstream: &ObjectKey) -> bool {
 fn plugins_of(inputs: &Inputs, plan: &Plan) -> Vec<Revoked> {
     let plugins: HashMap<_, _> = inputs.plugins.iter().map(|input| (&input.key, input)).collect();
     let gateway = inputs.gateway.as_ref().map(|gateway| &gateway.plan);
-    let is_allowed = |form: &PluginPlan| gateway.is_none_or(|gateway| gateway.runtime.allows(form));
+    let is_allowed = |form: &PluginPlan| gateway.is_none_or(|gateway| gateway.runtime.allows_name(form));
     let mut seen = BTreeSet::new();
     let mut revoked = Vec::new();
     for (user, plugin, configures) in uses(plan) {

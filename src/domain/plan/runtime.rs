@@ -43,10 +43,19 @@ pub struct Runtime {
 
 impl Runtime {
     /// Whether the program of this form of a plugin may run: it is JavaScript, or the gateway allows its wrapper and has its
-    /// interpreter.
+    /// interpreter in the same form.
     pub fn allows(&self, form: &PluginPlan) -> bool {
+        self.allows_with(form, |known, wanted| known == wanted)
+    }
+
+    /// Like [`Self::allows`], also if the interpreter of that name has another path now. An edit of the path revokes nothing.
+    pub fn allows_name(&self, form: &PluginPlan) -> bool {
+        self.allows_with(form, |known, wanted| known.name == wanted.name)
+    }
+
+    fn allows_with(&self, form: &PluginPlan, is: impl Fn(&InterpreterPlan, &InterpreterPlan) -> bool) -> bool {
         form.wrapper.as_ref().is_none_or(|wrapper| {
-            let has = |interpreter| self.interpreters.contains(interpreter);
+            let has = |wanted| self.interpreters.iter().any(|known| is(known, wanted));
             self.allowed_wrappers.contains(&form.key) && wrapper.interpreter.as_ref().is_none_or(has)
         })
     }

@@ -99,6 +99,6 @@ mod tests {
         assert_eq!(questions.open.len(), 1);
         let taken = questions.take(1001).unwrap();
         drop(last);
-        assert!(!taken.answer(Answer::Result(to_raw(&1))), "nobody waits for it");
+        assert!(!taken.answer(Answer::Result(to_raw(&1))), "its receiver was dropped");
     }
 }

@@ -117,6 +117,9 @@ fn a_wrapper_that_is_allowed_no_more_is_revoked_from_older_revisions() {
     inputs.upstreams.push(upstream("up"));
     let mut plan = compile(&inputs, None).0;
     assert_eq!(restrictions(&inputs, &plan).revoked, []);
+    // Pods run the older revision for a moment after each edit.
+    gateway(&mut inputs).plan.runtime.interpreters[0].path = "/opt/python3".into();
+    assert_eq!(restrictions(&inputs, &plan).revoked, []);
     inputs.gateway.as_mut().unwrap().plan.runtime.allowed_wrappers.clear();
     let revoked = restrictions(&inputs, &plan);
     restrict(&mut plan, &revoked);
