@@ -82,7 +82,7 @@ impl Host for Nothing {
 async fn converse(socket: UnixStream) -> String {
     let mut channel = Channel::new(Socket::new(socket).expect("a descriptor to watch"), LogMask::named("fuzz"));
     let mut came = match channel.ready().await {
-        Ok(()) => "ready".to_owned(),
+        Ok(_) => "ready".to_owned(),
         Err(why) => return format!("not ready: {}", why.as_deref().map_or("gone", kind)),
     };
     for _ in 0..CALLS {

@@ -118,7 +118,48 @@ export interface Context<Config = JsonObject> {
 }
 
 /** What a plugin of a type other than middleware may export as `createPlugin`, or as `default`, in the place of its functions. */
-export type CreatePlugin<Plugin extends Lifecycle> = (given: { log: Log }) => Plugin | PromiseLike<Plugin>;
+export type CreatePlugin<Plugin extends Lifecycle, Config = JsonObject> = (given: {
+  /** What the object and `plugin.json` say of the plugin, with the defaults. */
+  descriptor: Descriptor;
+  config?: Config;
+  log: Log;
+}) => Plugin | PromiseLike<Plugin>;
+
+/** How a plugin describes itself: what `getDescriptor` returns, and a file `plugin.json` has. */
+export interface Descriptor {
+  /** The name of the Plugin. */
+  id?: string;
+  type?: string;
+  name?: string;
+  version?: string;
+  /** One to three sentences. */
+  description?: string;
+  costClass?: 'cheap' | 'moderate' | 'expensive';
+  usesLLM?: boolean;
+  /** The roles that `ctx.llm` of a plugin of a stage accepts. */
+  modelRoles?: string[];
+  /** How many models one execution calls at most. */
+  maxLLMCalls?: number;
+  tags?: string[];
+  plannerHints?: PlannerHints;
+  provides?: string[];
+  /** `chat-turn`, `source-text`. */
+  accepts?: string[];
+  /** Milliseconds; only from a `plugin.json`. */
+  timeoutMs?: number;
+}
+
+/** How planners order plugins until there is experience. */
+export interface PlannerHints {
+  expectedLatencyMs?: number;
+  expectedLLMCalls?: number;
+  relativeCost?: number;
+  supportedActs?: string[];
+  topicTags?: string[];
+  preferredDepth?: string;
+  fallbackRole?: string;
+  confidenceWhenMatched?: number;
+}
 
 /** The functions of a plugin of type `phase`: a step of a ToolPipeline. */
 export interface PhasePlugin<Config = JsonObject> extends Lifecycle<Config> {
@@ -184,6 +225,12 @@ export interface PhaseContext<Config = JsonObject> extends Readonly<Context<Conf
     add(source: NewSource): Promise<{ id: string }>;
     list(): Promise<Source[]>;
     has(url: string): Promise<boolean>;
+  };
+  /** Wrappers of the types of stages that the pipeline can use: programs of any language. */
+  readonly externalHelpers: {
+    list(): Promise<{ id: string; type: string; description: string | null }[]>;
+    /** Runs one, and returns the result of its type. If it fails, the status is `error`. */
+    invoke(id: string, input: { prompt: string; context?: Json[] }): Promise<any>;
   };
   /** Any JSON that the steps of a run share, at most 1000 pieces of 16 KiB. */
   readonly evidence: {
@@ -276,7 +323,83 @@ export interface Lifecycle<Config = JsonObject> {
   initialize?(given: { name: string; version?: string; config?: Config; log: Log }): void | PromiseLike<void>;
   /** Runs before a worker ends, also at the end of the gateway. It has a second. */
   shutdown?(): void | PromiseLike<void>;
+  /** Called once in each worker. What it says counts where neither the object nor `plugin.json` says anything. */
+  getDescriptor?(): Descriptor | PromiseLike<Descriptor>;
 }
+
+/** The input of each function of a stage of a planned pipeline. */
+export interface StageInput {
+  prompt: string;
+  context: StageContext[];
+}
+
+/** A piece of context. */
+export interface StageContext {
+  title?: string;
+  sourceLink?: string;
+  text: string;
+  [member: string]: any;
+}
+
+/** An error that a plugin of a stage reports. */
+export interface StageError {
+  code: string;
+  message: string;
+}
+
+/** A task in a request. */
+export interface Seed {
+  id?: string;
+  act: string;
+  intent: string;
+  output?: string;
+}
+
+/** The functions of a plugin of type `sd-plugin`, which finds tasks and facts in a request. */
+export interface SeedDetector<Config = JsonObject> extends Lifecycle<Config> {
+  detectSeeds(input: StageInput & { history: { role: string; content: string }[] }, ctx: PhaseContext<Config>): Stage<
+    { status: 'success'; seeds: Seed[]; units?: StageContext[]; metadata?: JsonObject } | Failed<'unsupported'>
+  >;
+  normalizePersistentContext?(
+    input: { text: string; name: string; sourceId: string; chunkId: string; chunkIndex: number },
+    ctx: PhaseContext<Config>,
+  ): Stage<{ status: 'success'; units: StageContext[] } | Failed<never>>;
+}
+
+/** The functions of a plugin of type `kb-plugin`, which finds context. */
+export interface Retriever<Config = JsonObject> extends Lifecycle<Config> {
+  retrieve(input: StageInput & { seeds: Seed[]; units: StageContext[] }, ctx: PhaseContext<Config>): Stage<
+    | { status: 'success'; sufficient?: boolean; evidence: (StageContext & { id?: string; score?: number })[] }
+    | Failed<'insufficient' | 'no-context' | 'unsupported'>
+  >;
+}
+
+/** The functions of a plugin of type `gs-plugin`, which answers. `[n]` in the answer cites the n-th entry of the context. */
+export interface GoalSolver<Config = JsonObject> extends Lifecycle<Config> {
+  solve(input: StageInput & { seeds: Seed[] }, ctx: PhaseContext<Config>): Stage<
+    | { status: 'success'; responseMarkdown: string; responseDocument?: JsonObject; metadata?: JsonObject }
+    | Failed<'insufficient' | 'no-context' | 'unsupported' | 'needs-decomposition'>
+  >;
+}
+
+/** The functions of a plugin of type `val-plugin`, which judges answers. */
+export interface Validator<Config = JsonObject> extends Lifecycle<Config> {
+  validate(
+    input: StageInput & { responseMarkdown: string; responseDocument?: JsonObject },
+    ctx: PhaseContext<Config>,
+  ): Stage<{ status: 'accepted' | 'rejected'; reason?: string } | Failed<'unsupported'>>;
+}
+
+/** The functions of a plugin of type `mrp-plan-plugin`, which orders the plugins of the stages. */
+export interface Planner<Config = JsonObject> extends Lifecycle<Config> {
+  buildPlan(input: StageInput & { phase: 'post-seed' | 'post-kb'; [member: string]: any }, ctx: PhaseContext<Config>): Stage<
+    { kbPluginOrder?: string[]; goalSolverOrder?: string[]; decompose?: boolean; notes?: string[] }
+  >;
+  recordOutcome?(outcome: JsonObject, ctx: PhaseContext<Config>): void | PromiseLike<void>;
+}
+
+type Stage<T> = T | PromiseLike<T>;
+type Failed<Status> = { status: Status | 'error'; error?: StageError | null; [member: string]: any };
 
 /** The functions of a plugin of type `tool-provider`, which makes the tools of an MCPUpstream. */
 export interface ToolProvider<Config = JsonObject> extends Lifecycle<Config> {

@@ -24,12 +24,7 @@ pub const UNIMPLEMENTED: &[Unimplemented] = &[
     values(Kind::MCPGateway, "spec.plugins.discovery", &["Directory"]),
     whole(Kind::MCPUpstream, "spec.knowledgeAssistant"),
     whole(Kind::MCPUpstream, "spec.vectorSearch"),
-    values(Kind::Plugin, "spec.descriptor", &["all but version"]),
-    values(
-        Kind::Plugin,
-        "spec.type",
-        &["all but middleware, output-type, phase, pipeline-customizer, prompt-provider and tool-provider"],
-    ),
+    values(Kind::Plugin, "spec.type", &["intent-classifier", "qa-handler", "update-handler"]),
     whole(Kind::PluginChain, "spec.entries[].canary"),
     whole(Kind::ToolPipeline, "spec.conversation"),
     whole(Kind::ToolPipeline, "spec.planned"),

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 pub use self::asks::{
-    AdminArgs, CallArgs, ExplainArgs, PinArgs, ShowArgs, ToolsArgs, ToolsCommand, WaitArgs, WorkersArgs,
+    AdminArgs, CallArgs, ExplainArgs, PinArgs, PluginsArgs, ShowArgs, ToolsArgs, ToolsCommand, WaitArgs, WorkersArgs,
 };
 pub use self::auth::{AuthArgs, AuthCheckArgs, AuthCommand};
 pub use self::invocations::{CancelArgs, InvocationsArgs, InvocationsCommand, ResumeArgs, RunDocArgs, StopArgs};
@@ -118,8 +118,9 @@ Examples:
 Examples:
   hawsepipe plugins
   hawsepipe plugins -o wide
-  hawsepipe plugins -o json | jq -r '.items[] | select(.type == \"phase\") | .plugin'")]
-    Plugins(ShowArgs),
+  hawsepipe plugins --type kb-plugin
+  hawsepipe plugins -o json | jq -r '.items[] | select(.wrapper) | .plugin'")]
+    Plugins(PluginsArgs),
     /// Show the worker processes of a running gateway
     Workers(WorkersArgs),
     /// Migrate the tables of a history store

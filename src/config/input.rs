@@ -14,6 +14,7 @@ pub use super::pipeline_input::PipelineInput;
 pub use super::plugin_file::{FileCode, Files, Unread};
 pub use super::section_input::SectionInput;
 pub use super::wrapper_input::WrapperInput;
+use crate::domain::descriptor::Descriptor;
 use crate::domain::ids::{ObjectId, ObjectKey};
 use crate::domain::method::Method;
 use crate::domain::plan::{GatewayPlan, ImagePlan, LabelSelector, PluginLimits, PluginPlan, Refusal, UpstreamPlan};
@@ -219,8 +220,8 @@ pub struct PluginInput {
     pub labels: Labels,
     /// `spec.type`. Default: middleware.
     pub kind: PluginKind,
-    /// `spec.descriptor.version`; `None` for middleware too.
-    pub version: Option<String>,
+    /// `spec.descriptor`.
+    pub descriptor: Descriptor,
     /// `spec.enabled`.
     pub enabled: bool,
     /// `spec.role`. Default: Transform.

@@ -32,6 +32,8 @@ pub struct FileCode {
     pub text: String,
     /// Folder that contains the file. The code can import the other files in this folder.
     pub folder: PathBuf,
+    /// Text of the file `plugin.json` in the folder; `None` if there is none.
+    pub descriptor: Option<String>,
     /// Digest of the other files in the folder that the code can import. When it changes, the plugin's workers are
     /// replaced.
     pub siblings: String,

@@ -16,6 +16,7 @@ pub mod changed_tool;
 pub mod client_port;
 pub mod code_file;
 pub mod definition;
+pub mod descriptor;
 pub mod digest;
 pub mod egress;
 pub mod environment_text;

@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 
 use super::budget::Account;
 pub use super::client_port::{Answering, ToClient};
+use super::descriptor::Descriptor;
 pub use super::identity_port::{ApiKey, Authenticate, Credential, FailedIssuer, Methods, NoAuthentication, Unproved};
 use super::ids::ObjectKey;
 use super::item::{ItemKind, Listed};
@@ -71,6 +72,11 @@ pub trait RunPlugin: Send + Sync + 'static {
     /// Returns `Ok` unless it is known that this process cannot start the plugin. The failure then has the reason
     /// `NotLoaded`.
     fn availability(&self, plugin: &Arc<LinkedPlugin>) -> Result<(), Failure>;
+
+    /// Returns what the code of a plugin says of it (`getDescriptor`); `None` until the plugin is loaded.
+    fn described(&self, _: &Arc<LinkedPlugin>) -> Option<Descriptor> {
+        None
+    }
 
     /// Lists all workers.
     fn workers(&self) -> Vec<WorkerInfo>;

@@ -1,5 +1,7 @@
 //! What errors and the last lines of a process say of limits.
 
+use serde_json::Value;
+
 use super::sandbox::MAX_DESCRIPTORS;
 
 /// V8, Node.js and the C++ library say these words if memory ran out.
@@ -16,6 +18,15 @@ pub fn with_limit_of_files(message: String) -> String {
         return message;
     }
     format!("{message} (a worker can have {MAX_DESCRIPTORS} files and connections open)")
+}
+
+/// Returns what a line says of an error: the code and the message of a JSON object `{code, message}`, or the line.
+pub fn reported_error(line: &str) -> String {
+    let object: Value = serde_json::from_str(line).unwrap_or_default();
+    match (object["code"].as_str(), object["message"].as_str()) {
+        (Some(code), Some(message)) => format!("{code}: {message}"),
+        _ => line.trim().to_owned(),
+    }
 }
 
 /// Whether the line begins with the name of an error, as `TypeError: ...` or `Error [ERR_X]: ...`.

@@ -4,6 +4,7 @@ use std::io;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use serde_json::value::RawValue;
 use tokio::sync::SemaphorePermit;
 use tokio::time::{sleep, timeout};
 
@@ -13,6 +14,7 @@ use super::last_words::{is_out_of_memory, with_limit_of_files};
 use super::log_mask::LogMask;
 use super::process::IdleSample;
 use super::seat::{SPOKE_FIRST, Seat, Transport, over_memory};
+use crate::domain::descriptor::Descriptor;
 use crate::domain::plugin::Failure;
 use crate::domain::reason::Reason;
 
@@ -49,6 +51,9 @@ pub enum StartError {
     /// The plugin reported an error or broke the protocol while it was loaded.
     #[error("{0}")]
     Load(String),
+    /// What the plugin says of itself is wrong, or lacks something.
+    #[error("{0}")]
+    Descriptor(String),
     /// The process ended before the plugin was loaded.
     #[error("it ended while it was loaded ({status}{})", cause.as_deref().map(|c| format!("; {c}")).unwrap_or_default())]
     Exited {
@@ -74,7 +79,10 @@ impl From<StartError> for Failure {
 impl StartError {
     /// Returns the failure for a call that needed the worker.
     pub(super) fn failure(&self) -> Failure {
-        Failure::new(Reason::NotLoaded, format!("cannot be started: {self}"))
+        match self {
+            Self::Descriptor(why) => Failure::new(Reason::InvalidDescriptor, why.clone()),
+            _ => Failure::new(Reason::NotLoaded, format!("cannot be started: {self}")),
+        }
     }
 
     /// The value of the label `cause` of the metric for failed starts.
@@ -85,6 +93,7 @@ impl StartError {
             Self::Code(_) => "code",
             Self::Spawn(_) => "spawn",
             Self::Load(_) => "load",
+            Self::Descriptor(_) => "descriptor",
             Self::Exited { .. } => "exited",
             Self::Late(_) => "late",
             Self::Closed => "closed",
@@ -93,7 +102,7 @@ impl StartError {
 
     /// Whether the plugin is at fault, rather than this machine or the gateway.
     pub(super) fn is_the_plugins(&self) -> bool {
-        matches!(self, Self::Load(_) | Self::Exited { .. } | Self::Late(_))
+        matches!(self, Self::Load(_) | Self::Descriptor(_) | Self::Exited { .. } | Self::Late(_))
     }
 
     /// Returns this error without the secrets in its message. The message of a plugin's error can quote the plugin's
@@ -102,6 +111,7 @@ impl StartError {
         let masked = |said: String| with_limit_of_files(log_mask.masked(said).into_owned());
         match self {
             Self::Load(said) => Self::Load(masked(said)),
+            Self::Descriptor(why) => Self::Descriptor(masked(why)),
             Self::Exited { status, cause } => Self::Exited { status, cause: cause.map(masked) },
             other => other,
         }
@@ -131,7 +141,7 @@ impl Seat {
             Transport::Module(channel) => {
                 channel.initialize(&self.worker.stats.plugin.plan).await;
                 match channel.ready().await {
-                    Ok(()) => return Ok(()),
+                    Ok(returned) => return self.describe(returned.as_deref()),
                     Err(said) => said,
                 }
             }
@@ -162,6 +172,20 @@ impl Seat {
             return Err(StartError::Load(said));
         }
         Err(self.why_it_ended().await)
+    }
+
+    /// Takes what the plugin's `getDescriptor` returned, and checks that the plugin is described as its type must be.
+    fn describe(&self, returned: Option<&RawValue>) -> Result<(), StartError> {
+        let plan = &self.worker.stats.plugin.plan;
+        let own = returned.map(Descriptor::of_code).transpose().map_err(StartError::Descriptor)?.unwrap_or_default();
+        let other = |why| StartError::Descriptor(format!("getDescriptor: {why}"));
+        own.names(&plan.key.name, plan.kind).map_err(other)?;
+        let whole = plan.descriptor.clone().over(own.clone());
+        if let Some(fault) = whole.faults(plan.kind, plan.wrapper.is_some(), true).into_iter().next() {
+            return Err(StartError::Descriptor(format!("{}: {}", fault.field, fault.message)));
+        }
+        let _ = self.worker.stats.described.set(own);
+        Ok(())
     }
 
     /// Returns why the worker ended before it was loaded, as far as its output says so.

@@ -20,6 +20,7 @@ use super::seat_lease::{SeatLease, SeatOwner};
 use super::seat_queue::SeatQueue;
 use super::starter::Starter;
 use super::worker::{Disposition, Place, Worker};
+use crate::domain::descriptor::Descriptor;
 use crate::domain::plan::PluginPlan;
 use crate::domain::plugin::Failure;
 use crate::domain::ports::{LinkedPlugin, Loading};
@@ -55,6 +56,8 @@ pub(super) struct PoolState {
     /// The workers that are replaced and stay for calls that wait, oldest first.
     pub(super) outlasting: Vec<Weak<Worker>>,
     pub(super) loaded: bool,
+    /// What the code of the plugin says of it, as the last worker that loaded it has it.
+    pub(super) described: Option<Descriptor>,
     /// Whether a call has ever succeeded.
     pub(super) proven: bool,
     /// Consecutive failures: failed starts, and workers that became unusable before their first call. Reset when a call

@@ -10,6 +10,7 @@ use super::metrics::SpawnCause;
 use super::pool::{PoolState, WorkerPool, exited};
 use super::seat::Seat;
 use super::starter::StartError;
+use crate::domain::descriptor::Descriptor;
 use crate::domain::plugin::Failure;
 
 /// The pause after the first failed start. Each further failure doubles it.
@@ -38,6 +39,11 @@ impl WorkerPool {
         self.starter.tasks.spawn(async move { pool.start(cause).await });
     }
 
+    /// Returns what the code of the plugin says of it; `None` until it is loaded.
+    pub fn described(&self) -> Option<Descriptor> {
+        self.lock().described.clone()
+    }
+
     async fn start(self: Arc<Self>, cause: SpawnCause) {
         let started = self.start_worker(cause).await;
         let mut state = self.lock();
@@ -45,6 +51,8 @@ impl WorkerPool {
         match started {
             Ok(seats) => {
                 state.loaded |= seats.iter().all(Seat::is_sound);
+                let described = seats.first().and_then(|seat| seat.worker.stats.described.get().cloned());
+                state.described = described.or(state.described.take());
                 seats.into_iter().for_each(|seat| self.offer(&mut state, seat));
             }
             Err(error) => {

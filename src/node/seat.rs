@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use super::last_words::{is_out_of_memory, with_limit_of_files};
+use super::last_words::{is_out_of_memory, reported_error, with_limit_of_files};
 use super::metrics::{KillCause, RecycleCause};
 use super::process::Tasks;
 use super::protocol::channel::Channel;
@@ -307,7 +307,7 @@ async fn explain(failure: &mut Failure, worker: &Worker, wait: Duration) {
     } else if let Some(thrown) = thrown {
         *failure = thrown.failure(failure.reason, &failure.message);
     } else if let Some(line) = lines.iter().rfind(|line| !line.trim().is_empty()) {
-        let text = format!("{failure}: {}", line.trim());
+        let text = format!("{failure}: {}", reported_error(line));
         let message = format!("{failure} (the log has its last output at level debug)");
         *failure = Failure::new(failure.reason, message).with_text(text);
     }

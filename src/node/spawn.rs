@@ -176,9 +176,14 @@ fn spawn_wrapper(
     let mut child = run(command)?;
     let stdin = ChildStdin::from_std(OwnedFd::from(stdin).into())?;
     let stdout = child.stdout.take().ok_or_else(|| io::Error::other("a pipe is missing"))?;
+    let codec = match (plugin.plan.kind, plugin.plan.protocol) {
+        (kind, _) if kind.is_stage() => Codec::Stage(kind),
+        (_, Protocol::Lines) => plugin.plan.encoding.into(),
+        (_, Protocol::Once | Protocol::Module) => Codec::Json,
+    };
     let transport = match plugin.plan.protocol {
-        Protocol::Lines => Transport::Lines(LinesPipes::new(stdin, stdout, plugin.plan.encoding.into())),
-        Protocol::Once | Protocol::Module => Transport::Once(OncePipes::to_the_end(stdin, stdout)),
+        Protocol::Lines => Transport::Lines(LinesPipes::new(stdin, stdout, codec)),
+        Protocol::Once | Protocol::Module => Transport::Once(OncePipes::to_the_end(stdin, stdout, codec)),
     };
     Ok((child, transport))
 }

@@ -1,10 +1,11 @@
 //! Statistics of a worker that other parts of the gateway read (document 000, PluginProcess).
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::process::OwnMemory;
+use crate::domain::descriptor::Descriptor;
 use crate::domain::ports::{LinkedPlugin, WorkerInfo, WorkerState};
 
 /// The statistics of one worker.
@@ -22,6 +23,8 @@ pub struct WorkerStats {
     data: AtomicU64,
     /// The number of calls served at that time; `u64::MAX` before the first measurement.
     measured_at: AtomicU64,
+    /// What the code of the plugin says of it; unset until the plugin is loaded.
+    pub(super) described: OnceLock<Descriptor>,
 }
 
 const STATES: [WorkerState; 5] = [
@@ -45,12 +48,13 @@ impl WorkerStats {
             state: AtomicU8::new(WorkerState::Spawned as u8),
             data: AtomicU64::new(0),
             measured_at: AtomicU64::new(u64::MAX),
+            described: OnceLock::new(),
         }
     }
 
-    /// Whether the worker's plugin is of a type other than middleware.
+    /// Whether the worker's plugin is a Module of a type other than middleware, which makes requests and is shut down.
     pub fn is_typed(&self) -> bool {
-        !self.plugin.plan.kind.is_middleware()
+        !self.plugin.plan.kind.is_middleware() && self.plugin.plan.wrapper.is_none()
     }
 
     /// Calls served, including running ones.

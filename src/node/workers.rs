@@ -20,6 +20,7 @@ use super::protocol::PluginCall;
 use super::seat_lease::SeatLease;
 use super::starter::{Lifetimes, StartError, Starter};
 use super::yielding::Yielding;
+use crate::domain::descriptor::Descriptor;
 use crate::domain::plan::Runtime;
 use crate::domain::plugin::{Failure, Input, Ran};
 use crate::domain::ports::{Host, LinkedPlugin, Loading, PluginLoad, RunPlugin, WorkerInfo};
@@ -225,6 +226,10 @@ impl RunPlugin for Workers {
             (None, Some(pool)) if !pool.is_cold() => pool.availability(),
             (None, pool) => self.node().and_then(|_| pool.map_or(Ok(()), |pool| pool.availability())),
         })
+    }
+
+    fn described(&self, plugin: &Arc<LinkedPlugin>) -> Option<Descriptor> {
+        self.read(|pools| pools.by_identity.get(&plugin.identity).and_then(|pool| pool.described()))
     }
 
     fn sandbox(&self) -> SandboxState {

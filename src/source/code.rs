@@ -9,10 +9,13 @@ use super::files::open_regular;
 use super::folders::{CODE, Folders};
 use crate::config::compile::{FoundCode, plugin_code};
 use crate::config::input::{FileCode, Files, Inputs, PluginInput, SourceInput, Unread, code_key};
+use crate::domain::descriptor::MAX_DESCRIPTOR;
 use crate::domain::digest::{DigestWriter, sha256_hex};
 use crate::domain::plan::{in_image, program_text};
 use crate::domain::reason::Reason;
 
+/// The name of the file beside a plugin's code that describes it.
+const DESCRIPTOR: &str = "plugin.json";
 /// The largest plugin file, in bytes.
 const MAX_CODE: u64 = 1 << 20;
 /// The largest program, in bytes.
@@ -38,6 +41,7 @@ pub(super) fn folders_of_code(plugin_dir: &Path, files: &Files) -> Folders {
         if let Ok(FileCode { folder, .. }) = file {
             folders.add_ending(folder, &CODE);
             folders.add_file(&folder.join(path.rsplit('/').next().unwrap_or(path)));
+            folders.add_file(&folder.join(DESCRIPTOR));
             folders.add_file(&plugin_dir.join(path));
         }
     }
@@ -90,15 +94,30 @@ fn read_below(top: &Path, path: &str, name: &str) -> Result<FileCode, Unread> {
     let folder = full.parent().map_or_else(|| root.clone(), Path::to_owned);
     if bytes.starts_with(PROGRAM) {
         let text = program_text(&digest_of_program(&file).map_err(|e| missing(&file, e))?);
-        return Ok(FileCode { text, folder, siblings: String::new() });
+        let descriptor = descriptor_in(&folder)?;
+        return Ok(FileCode { text, folder, descriptor, siblings: String::new() });
     }
     if bytes.len() as u64 > MAX_CODE {
         return Err(Unread::new(Reason::TooLarge, format!("{path} is larger than {MAX_CODE} bytes")));
     }
     let text = String::from_utf8(bytes)
         .map_err(|_| Unread::new(Reason::SyntaxError, format!("{path} is not a text in UTF-8")))?;
-    let siblings = digest_of_siblings(&folder, &full);
-    Ok(FileCode { text, folder, siblings })
+    let (descriptor, siblings) = (descriptor_in(&folder)?, digest_of_siblings(&folder, &full));
+    Ok(FileCode { text, folder, descriptor, siblings })
+}
+
+/// Returns the text of the file beside the code that describes the plugin; `None` if there is none. Only as much is read as
+/// shows that the file is too large.
+fn descriptor_in(folder: &Path) -> Result<Option<String>, Unread> {
+    let file = folder.join(DESCRIPTOR);
+    let unread = |error: io::Error| Unread::new(Reason::FileNotFound, format!("{}: {error}", file.display()));
+    let opened = match open_regular(&file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(unread)?,
+    };
+    let mut text = String::new();
+    opened.take(MAX_DESCRIPTOR as u64 + 1).read_to_string(&mut text).map_err(unread)?;
+    Ok(Some(text))
 }
 
 /// Returns the SHA-256 of a program in hex, without holding all of it.

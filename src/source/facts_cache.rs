@@ -73,7 +73,7 @@ mod tests {
 
     #[tokio::test]
     async fn only_facts_are_kept() {
-        let file = FileCode { text: "1".into(), folder: "/".into(), siblings: String::new() };
+        let file = FileCode { text: "1".into(), folder: "/".into(), descriptor: None, siblings: String::new() };
         let files: Files = [("a.js".to_owned(), Ok(file))].into();
         let wanted: BTreeMap<_, _> = [("key".to_owned(), file_code(&files, "a.js").unwrap())].into();
         let parser = Parser(AtomicBool::new(false));

@@ -14,7 +14,8 @@ use serde_json::Value;
 
 use super::admin_access::{AdminAccess, CheckToken, guard, other_method};
 use super::admin_history::{calls, executions};
-use super::admin_query::{AdminError, AdminQuery, AdminState, limit, page_size};
+use super::admin_plugins::{plugin, plugins};
+use super::admin_query::{AdminError, AdminQuery, AdminState, ListPage, PageResult, limit, list_query, page};
 use super::openapi::{Api, Tagged};
 use super::{invocations, runs, status, stopping};
 use crate::domain::history::is_named;
@@ -30,22 +31,6 @@ use crate::engine::views::explain::Explanation;
 use crate::engine::views::objects::PlanView;
 use crate::engine::views::scrape::render_metrics;
 use crate::engine::views::sections::{SectionExplanation, ToolContext};
-
-/// Declares the query parameters of a list.
-macro_rules! list_query {
-    ($name:ident { $($(#[doc = $doc:literal])+ $filter:ident),* }) => {
-        #[derive(Debug, Default, Deserialize, JsonSchema)]
-        #[serde(default)]
-        struct $name {
-            /// The number of items on the page.
-            #[serde(deserialize_with = "limit")]
-            limit: Option<usize>,
-            /// `next` of the previous page; absent for the first page.
-            cursor: Option<String>,
-            $($(#[doc = $doc])+ $filter: Option<String>,)*
-        }
-    };
-}
 
 list_query!(ListQuery {});
 list_query!(WorkersQuery {
@@ -71,18 +56,6 @@ list_query!(RunsQuery {
     principal
 });
 
-/// A page of a list.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "ListOf{T}")]
-struct ListPage<T> {
-    items: Vec<T>,
-    /// The cursor of the next page; absent on the last page.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next: Option<String>,
-}
-
-type PageResult<T> = Result<Json<ListPage<T>>, AdminError>;
-
 /// Returns the router of the admin API. `check` checks the tokens of requests that do not come from a trusted address.
 /// Without it, such requests are refused, except those for health and metrics.
 pub fn admin_router(engine: Arc<Engine>, check: Option<CheckToken>) -> Router {
@@ -100,6 +73,7 @@ fn api() -> Api {
         .get("/api/v1/executions", "Recorded executions of plugins, newest first", executions)
         .get("/api/v1/calls", "Recorded calls, newest first", calls)
         .get("/api/v1/plugins", "The plugins of the plan", plugins)
+        .get("/api/v1/plugins/{type}/{id}", "A plugin, by its type and its name", plugin)
         .get("/api/v1/workers", "The worker processes", workers)
         .get("/api/v1/chains", "The chains of the plan, in the order in which they run", chains)
         .get("/api/v1/upstreams", "The upstreams of the plan", upstreams)
@@ -159,32 +133,6 @@ pub fn metrics_router(engine: Arc<Engine>) -> Router {
 
 async fn nothing() -> AdminError {
     AdminError(StatusCode::NOT_FOUND, "NotFound", "there is nothing here".to_owned())
-}
-
-/// Returns the requested page of `items`. `key` returns the id of an item; the id of the last item on a page is the
-/// cursor of the next page.
-fn page<T>(items: Vec<T>, (limit, cursor): (Option<usize>, Option<String>), key: impl Fn(&T) -> &str) -> PageResult<T> {
-    let limit = page_size(limit)?;
-    let from = match &cursor {
-        None => 0,
-        Some(cursor) => {
-            1 + items.iter().position(|item| key(item) == cursor).ok_or_else(|| {
-                let message = "the item that the cursor names is gone: list from the start".to_owned();
-                AdminError(StatusCode::BAD_REQUEST, "InvalidCursor", message)
-            })?
-        }
-    };
-    let more = items.len() > from + limit;
-    let items: Vec<_> = items.into_iter().skip(from).take(limit).collect();
-    let next = items.last().filter(|_| more).map(|item| key(item).to_owned());
-    Ok(Json(ListPage { items, next }))
-}
-
-async fn plugins(
-    State(engine): AdminState,
-    AdminQuery(wanted): AdminQuery<ListQuery>,
-) -> PageResult<impl Serialize + JsonSchema> {
-    page(engine.views.plugins(), (wanted.limit, wanted.cursor), |plugin| &plugin.plugin)
 }
 
 async fn workers(

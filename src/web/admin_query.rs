@@ -113,3 +113,56 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for AdminJson<T> {
         serde_json::from_slice(body).map(Self).map_err(|fault| invalid(StatusCode::BAD_REQUEST, fault.to_string()))
     }
 }
+
+/// Declares the query parameters of a list.
+macro_rules! list_query {
+    ($name:ident { $($(#[doc = $doc:literal])+ $filter:ident),* }) => {
+        #[derive(Debug, Default, Deserialize, JsonSchema)]
+        #[serde(default)]
+        pub(super) struct $name {
+            /// The number of items on the page.
+            #[serde(deserialize_with = "limit")]
+            pub(super) limit: Option<usize>,
+            /// `next` of the previous page; absent for the first page.
+            pub(super) cursor: Option<String>,
+            $($(#[doc = $doc])+ pub(super) $filter: Option<String>,)*
+        }
+    };
+}
+pub(super) use list_query;
+
+/// A page of a list.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ListOf{T}")]
+pub(super) struct ListPage<T> {
+    pub(super) items: Vec<T>,
+    /// The cursor of the next page; absent on the last page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) next: Option<String>,
+}
+
+/// A page of a list, or why there is none.
+pub(super) type PageResult<T> = Result<Json<ListPage<T>>, AdminError>;
+
+/// Returns the requested page of `items`. `key` returns the id of an item; the id of the last item on a page is the
+/// cursor of the next page.
+pub(super) fn page<T>(
+    items: Vec<T>,
+    (limit, cursor): (Option<usize>, Option<String>),
+    key: impl Fn(&T) -> &str,
+) -> PageResult<T> {
+    let limit = page_size(limit)?;
+    let from = match &cursor {
+        None => 0,
+        Some(cursor) => {
+            1 + items.iter().position(|item| key(item) == cursor).ok_or_else(|| {
+                let message = "the item that the cursor names is gone: list from the start".to_owned();
+                AdminError(StatusCode::BAD_REQUEST, "InvalidCursor", message)
+            })?
+        }
+    };
+    let more = items.len() > from + limit;
+    let items: Vec<_> = items.into_iter().skip(from).take(limit).collect();
+    let next = items.last().filter(|_| more).map(|item| key(item).to_owned());
+    Ok(Json(ListPage { items, next }))
+}

@@ -6,6 +6,7 @@ mod access;
 mod admin;
 mod admin_access;
 mod admin_history;
+mod admin_plugins;
 mod admin_query;
 mod asked;
 mod audited_change;

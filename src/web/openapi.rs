@@ -202,6 +202,16 @@ impl Argument for Path<String> {
     }
 }
 
+/// Other paths with two parameters need names of their own.
+impl Argument for Path<(String, String)> {
+    fn describe(operation: &mut Value, _: &mut Schemas) {
+        for name in ["type", "id"] {
+            let parameter = json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}});
+            push(&mut operation["parameters"], parameter);
+        }
+    }
+}
+
 impl<T: JsonSchema> Argument for AdminQuery<T> {
     fn describe(operation: &mut Value, schemas: &mut Schemas) {
         let schema = schemas.requests.root_schema_for::<T>().to_value();

@@ -92,6 +92,7 @@ impl Kind {
             wrapper: None,
             kind: PluginKind::Middleware,
             version: None,
+            descriptor: Default::default(),
             path: None,
             image: None,
             sha256: None,

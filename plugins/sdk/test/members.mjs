@@ -9,7 +9,7 @@
 const typed = {
   ctx: {
     config: 1, log: 1, signal: 1, progress: 1, callTool: 1, fetch: 1, requestId: 1, run: 1, context: 1, budgets: 1, llm: 1,
-    ask: 1, sources: 1, evidence: 1,
+    ask: 1, sources: 1, externalHelpers: 1, evidence: 1,
   },
   budgets: {
     toolCallsUsed: 1, maxToolCalls: 1, remainingToolCalls: 1, llmCallsUsed: 1, maxLLMCalls: 1, remainingLLMCalls: 1,

@@ -116,6 +116,7 @@ fn plan(spec: &ToolPipelineSpec, namespace: &str, name: &str) -> PipelinePlan {
         customizations: declared.customizations.iter().flatten().map(|it| customization(it, namespace)).collect(),
         customizers: declared.customizers.iter().flatten().map(customizer).collect(),
         prompt_providers: declared.prompt_providers.iter().flatten().map(provider).collect(),
+        helpers: Vec::new(),
         output_schema: output.map(|schema| canonical(&schema).to_string()),
         output_type: output_type.map(|plugin| OutputTypePlan { plugin, written: written.clone() }),
         is_report: spec.output.as_ref().is_none_or(|output| output.schema.is_none() && output.plugin.is_none())

@@ -9,11 +9,12 @@ use super::place::ManifestSource;
 use super::shared::{env, key, labels, namespaces, size};
 use crate::api::canonical::canonical_text;
 use crate::api::plugin::code::{PluginImage, Source};
-use crate::api::plugin::descriptor::Descriptor;
+use crate::api::plugin::descriptor as written;
 use crate::api::plugin::{self as api, ConfigOverrides, Plugin, PluginSpec, PluginType};
 use crate::api::values::Quantity;
 use crate::config::config_schema::ConfigSchema;
 use crate::config::input::{PluginInput, ProtocolSetting, SourceInput, WrapperInput};
+use crate::domain::descriptor::{CostClass, Descriptor, PlannerHints};
 use crate::domain::egress::EgressRule;
 use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::plan::{ImagePlan, PluginLimits, Refusal};
@@ -23,6 +24,8 @@ use crate::domain::reason::Reason;
 
 /// The effect of a setting that the plugin needs and that is not implemented.
 const IT_CANNOT_RUN: &str = "the plugin cannot run";
+/// The default of `limits.maxInputSize` of wrappers that run in a stage of a pipeline, in bytes.
+const STAGE_WRAPPER_INPUT: u64 = 64 << 10;
 /// The default of `pool.concurrency` of plugins that are not middleware.
 const TYPED_CONCURRENCY: u32 = 16;
 
@@ -33,13 +36,12 @@ pub fn plugin(object: &Plugin, place: ManifestSource<'_>) -> (PluginInput, Vec<P
     let refusing = refusing(spec, &mut findings)
         .or_else(|| unmountable(spec, place, &mut findings))
         .or_else(|| reaching_in(spec, place, &mut findings));
-    note_later(spec, &mut findings);
     let (filter, pool) = (spec.filter.clone().unwrap_or_default(), spec.pool.clone().unwrap_or_default());
     let input = PluginInput {
         key,
         labels: labels(&object.metadata),
         kind: kind(spec.r#type).unwrap_or_default(),
-        version: version(spec),
+        descriptor: descriptor(spec),
         enabled: spec.enabled.unwrap_or(true),
         role: spec.role.map(role).unwrap_or_default(),
         phases: spec.phases.as_ref().map(|phases| phases.iter().copied().map(phase).collect()),
@@ -116,23 +118,47 @@ fn is_own_machine(host: &str) -> bool {
     address.is_ok_and(|address| address.is_loopback() || address.is_unspecified())
 }
 
-/// Notes all of the descriptor but its version.
-fn note_later(spec: &PluginSpec, findings: &mut Findings) {
-    let mut rest = spec.descriptor.clone().unwrap_or_default();
-    rest.version = None;
-    findings.later(rest != Descriptor::default(), "spec.descriptor");
-}
-
-/// Returns the version of the plugin. Middleware gets none, so that a new version does not start its workers anew.
-fn version(spec: &PluginSpec) -> Option<String> {
-    let is_middleware = spec.r#type.is_none_or(|kind| kind == PluginType::Middleware);
-    spec.descriptor.as_ref().filter(|_| !is_middleware)?.version.clone()
+/// Returns how the object describes its plugin.
+fn descriptor(spec: &PluginSpec) -> Descriptor {
+    let Some(written) = spec.descriptor.clone() else { return Descriptor::default() };
+    let hints = |hints: written::PlannerHints| PlannerHints {
+        expected_latency_ms: hints.expected_latency_ms,
+        expected_llm_calls: hints.expected_llm_calls,
+        relative_cost: hints.relative_cost,
+        supported_acts: hints.supported_acts,
+        topic_tags: hints.topic_tags,
+        preferred_depth: hints.preferred_depth,
+        fallback_role: hints.fallback_role,
+        confidence_when_matched: hints.confidence_when_matched,
+    };
+    let cost = |cost| match cost {
+        written::CostClass::Cheap => CostClass::Cheap,
+        written::CostClass::Moderate => CostClass::Moderate,
+        written::CostClass::Expensive => CostClass::Expensive,
+    };
+    Descriptor {
+        id: None,
+        r#type: None,
+        name: written.display_name,
+        version: written.version,
+        description: written.description,
+        cost_class: written.cost_class.map(cost),
+        uses_llm: written.uses_llm,
+        model_roles: written.model_roles,
+        max_llm_calls: written.max_llm_calls,
+        tags: written.tags,
+        planner_hints: written.planner_hints.map(hints),
+        provides: written.provides,
+        accepts: written.accepts,
+        timeout_ms: None,
+    }
 }
 
 /// Returns how many calls a worker has at a time. Plugins of pipelines wait for tools, models and users most of their time.
 fn concurrency(spec: &PluginSpec) -> u32 {
     match kind(spec.r#type).unwrap_or_default() {
         PluginKind::Middleware => 1,
+        _ if spec.wrapper.is_some() => 1,
         _ => TYPED_CONCURRENCY,
     }
 }
@@ -146,7 +172,12 @@ fn kind(written: Option<PluginType>) -> Option<PluginKind> {
         PluginType::ToolProvider => Some(PluginKind::ToolProvider),
         PluginType::PipelineCustomizer => Some(PluginKind::PipelineCustomizer),
         PluginType::OutputType => Some(PluginKind::OutputType),
-        _ => None,
+        PluginType::SdPlugin => Some(PluginKind::SdPlugin),
+        PluginType::KbPlugin => Some(PluginKind::KbPlugin),
+        PluginType::GsPlugin => Some(PluginKind::GsPlugin),
+        PluginType::ValPlugin => Some(PluginKind::ValPlugin),
+        PluginType::MrpPlanPlugin => Some(PluginKind::MrpPlanPlugin),
+        PluginType::IntentClassifier | PluginType::QaHandler | PluginType::UpdateHandler => None,
     }
 }
 
@@ -241,8 +272,10 @@ fn image_source(written: &PluginImage) -> SourceInput {
 fn limits(spec: &PluginSpec) -> PluginLimits {
     let defaults = PluginLimits::default();
     let written = spec.limits.clone().unwrap_or_default();
+    let is_stage_wrapper = spec.wrapper.is_some() && kind(spec.r#type).is_some_and(PluginKind::is_stage);
+    let max_input = if is_stage_wrapper { STAGE_WRAPPER_INPUT } else { defaults.max_input };
     PluginLimits {
-        max_input: size(written.max_input_size.as_ref()).unwrap_or(defaults.max_input),
+        max_input: size(written.max_input_size.as_ref()).unwrap_or(max_input),
         max_output: size(written.max_output_size.as_ref()).unwrap_or(defaults.max_output),
         max_stderr: written.max_stderr_size.as_ref().and_then(Quantity::value).unwrap_or(defaults.max_stderr),
         memory: size(written.memory.as_ref()).unwrap_or(defaults.memory),

@@ -293,7 +293,7 @@ fn a_plugin_says_how_it_is_spoken_with_and_how_its_workers_live() {
 
 #[test]
 fn plugins_that_are_not_built_cannot_run() {
-    let (input, problems) = lower_plugin(json!({"type": "sd-plugin"}));
+    let (input, problems) = lower_plugin(json!({"type": "qa-handler"}));
     assert_eq!(problems, ["!NotImplemented spec.type"]);
     assert!(input.refusing.is_some());
 }

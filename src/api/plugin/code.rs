@@ -83,7 +83,8 @@ pub struct PluginLimits {
     /// Memory that a worker can allocate in addition to what Node.js needs to start. Allocations beyond this limit
     /// fail, and a worker that still holds three quarters of the limit after an execution is replaced. Default: 256Mi.
     pub memory: Option<Size>,
-    /// Maximum size of the content that the plugin receives. Default: 8Mi.
+    /// Maximum size of the content that the plugin receives. Default: 8Mi; 64Ki for a wrapper of a `type` other than
+    /// middleware.
     pub max_input_size: Option<Size>,
     /// Maximum size of the content that the plugin returns. Default: 8Mi.
     pub max_output_size: Option<Size>,

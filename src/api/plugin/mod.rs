@@ -139,8 +139,8 @@ pub struct PluginSpec {
     pub limits: Option<PluginLimits>,
     /// A program in any language that runs in place of JavaScript code. Default: none.
     pub wrapper: Option<Wrapper>,
-    /// Describes a typed plugin. Keys that are set here take precedence over those of a descriptor in the plugin's
-    /// code. Default: none.
+    /// Describes the plugin. Keys that are set here take precedence over those of a `plugin.json` beside the code, and these
+    /// over what the code's `getDescriptor` returns. Default: none.
     pub descriptor: Option<Descriptor>,
     /// Permits chains of other namespaces to use the plugin. Default: only chains of the plugin's own namespace can use
     /// it.

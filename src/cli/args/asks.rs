@@ -12,6 +12,7 @@ use crate::cli::address::{ADMIN_PORT, Address};
 use crate::cli::complete;
 use crate::cli::formats::{DataFormat, ListFormat, ModelFormat, ResultFormat};
 use crate::domain::method::Method;
+use crate::domain::plugin::PluginKind;
 
 /// Reads a method that chains can cover. The shell completes it.
 fn chained_method() -> impl TypedValueParser<Value = Method> {
@@ -55,6 +56,15 @@ pub struct ShowArgs {
     /// Output format
     #[arg(short, long, value_enum, default_value_t = ListFormat::Table)]
     pub output: ListFormat,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct PluginsArgs {
+    /// Only plugins of this type
+    #[arg(long = "type", value_name = "TYPE", value_parser = PluginKind::NAMES)]
+    pub kind: Option<String>,
+    #[command(flatten)]
+    pub show: ShowArgs,
 }
 
 #[derive(Debug, clap::Args)]

@@ -39,18 +39,21 @@ Examples:
   hawsepipe plugin run redact/index.mjs --text - --config '{\"kinds\": [\"email\"]}' < page.txt
   hawsepipe plugin run guard.mjs --phase request --tool files/read_file --text '{\"path\": \"/etc/passwd\"}'
   hawsepipe plugin run curate.mjs --input input.json --env ANTHROPIC_API_KEY --egress api.anthropic.com:443
+  hawsepipe plugin run no_secrets.py --protocol lines --text hello
   hawsepipe plugin run manifests/ --plugin redact --text hello --watch
   hawsepipe plugin run note-sum.mjs --method execute --input '{\"arguments\": {\"a\": 2}}' --mock tools.json
-  hawsepipe plugin run kit.mjs --method execute --input '[\"sum\", {\"a\": 1, \"b\": 2}]'")]
+  hawsepipe plugin run kit.mjs --method execute --input '[\"sum\", {\"a\": 1, \"b\": 2}]'
+  hawsepipe plugin run kb-notes/index.mjs --method retrieve --input '{\"prompt\": \"Who is on call?\"}'")]
 pub struct PluginRunArgs {
     #[command(flatten)]
     pub subject: SubjectArgs,
     #[command(flatten)]
     pub case: CaseArgs,
     /// Run this function of a plugin whose type is not middleware. --input is then the state of a step, of which
-    /// `arguments` is enough, or a JSON array of the function's arguments without ctx
+    /// `arguments` is enough, the input of a stage, of which `prompt` is enough, or a JSON array of the function's arguments
+    /// without ctx
     #[arg(long, value_name = "FUNCTION", value_parser = NonEmptyStringValueParser::new())]
-    #[arg(conflicts_with_all = ["text", "phase", "tool", "content_type", "max_tokens", "user_query", "protocol"])]
+    #[arg(conflicts_with_all = ["text", "phase", "tool", "content_type", "max_tokens", "user_query"])]
     pub method: Option<String>,
     /// With --method: the results of tools, a JSON object by their names, as a file, as JSON text or from `-`. Of a list,
     /// each call gets the next one. `llm` and `ask` have the answers to ctx.llm and ctx.ask
@@ -101,6 +104,7 @@ an observer has a PluginChain, and an MCPUpstream if the folder has none.
 Examples:
   hawsepipe plugin new no-secrets --type guard
   hawsepipe plugin new --type transform --dir gateway/
+  hawsepipe plugin new no-secrets --type guard --wrapper python
   hawsepipe plugin new word-count --type tool-provider --dir gateway/")]
 pub struct NewArgs {
     /// Name of the Plugin. Default: its type
@@ -109,9 +113,19 @@ pub struct NewArgs {
     /// Type of the plugin
     #[arg(long = "type", value_enum, value_name = "TYPE")]
     pub kind: NewKind,
+    /// Write the code in this language. For a guard or a transform
+    #[arg(long, value_enum, value_name = "LANGUAGE")]
+    pub wrapper: Option<NewWrapper>,
     /// The folder of manifests to write into. The code goes into the plugin folder of their gateway
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
+}
+
+/// The languages of wrappers that can be written.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum NewWrapper {
+    /// Python, with protocol Lines
+    Python,
 }
 
 /// The plugins that can be written. The first three run on calls, the others are types that pipelines use.
@@ -158,7 +172,8 @@ pub struct TestArgs {
 /// The plugin, and settings that the command line adds to it.
 #[derive(Debug, Args)]
 pub struct SubjectArgs {
-    /// A file of plugin code (*.js, *.mjs, *.cjs, *.ts, *.mts), or a manifest or a folder of manifests that declares a Plugin
+    /// A file of plugin code (*.js, *.mjs, *.cjs, *.ts, *.mts, *.py, or a program), or a manifest or a folder of manifests that
+    /// declares a Plugin
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// The Plugin to use, if the manifests declare several: NAME or NAMESPACE/NAME

@@ -1,5 +1,7 @@
 //! Generates the manifests for a file of plugin code.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,6 +20,9 @@ pub(super) fn manifest(args: &args::SubjectArgs, kind: Option<PluginKind>) -> an
         bail!("{} is not a file", args.file.display());
     };
     let mut plugins = json!({"pluginDir": "."});
+    if wrapper_command(&args.file).is_some() {
+        plugins["allowedWrappers"] = json!([name_of(&file)]);
+    }
     if let Some(sandbox) = args.sandbox {
         plugins["sandbox"] = json!(match sandbox {
             Sandbox::Required => "Required",
@@ -42,6 +47,9 @@ fn spec(args: &args::SubjectArgs, name: &str, kind: Option<PluginKind>) -> anyho
     if let Some(kind) = kind {
         spec["type"] = json!(kind.as_str());
     }
+    if let Some(command) = wrapper_command(&args.file) {
+        spec["wrapper"] = json!({"command": command});
+    }
     if let Some(protocol) = args.protocol {
         spec["protocol"] = json!(match protocol {
             Protocol::Once => "Once",
@@ -57,6 +65,16 @@ fn spec(args: &args::SubjectArgs, name: &str, kind: Option<PluginKind>) -> anyho
         spec["env"] = json!(env?);
     }
     Ok(spec)
+}
+
+/// Returns the command of a wrapper whose code is this file: Python, or a program for Linux (ELF). Returns `None` for other files.
+pub(super) fn wrapper_command(file: &Path) -> Option<String> {
+    if file.extension().is_some_and(|ending| ending == "py") {
+        return Some("python3".to_owned());
+    }
+    let mut first = [0; 4];
+    let is_program = File::open(file).and_then(|mut file| file.read_exact(&mut first)).is_ok() && first == *b"\x7fELF";
+    file.file_name().and_then(|name| name.to_str()).filter(|_| is_program).map(str::to_owned)
 }
 
 fn variable(written: &str) -> anyhow::Result<Value> {

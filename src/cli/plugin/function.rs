@@ -12,7 +12,7 @@ use super::subject::{ReadSubject, Subject};
 use super::test_input::json_text;
 use crate::cli::wiring::workers;
 use crate::domain::method::Method;
-use crate::domain::pipeline::{RunState, Sources};
+use crate::domain::pipeline::{RunState, Sources, kind_of_stage_function};
 use crate::domain::plan::{Plan, PluginPlan, Runtime};
 use crate::domain::plugin::{ContentType, Failure, Input, Metadata, PluginKind, Ran, TypedCall};
 use crate::domain::ports::{Host, LinkedPlugin, Loading, RunPlugin};
@@ -30,7 +30,7 @@ const MAX_LLM_CALLS: u32 = 40;
 /// A function, its arguments, and the answers to its requests.
 pub struct FunctionCase {
     method: String,
-    /// The state of a step, or an array of arguments.
+    /// The state of a step, the input of a function of a stage, or an array of arguments.
     input: Value,
     answers: Map<String, Value>,
 }
@@ -59,7 +59,7 @@ impl FunctionCase {
             "getPromptOverrides" => PluginKind::PromptProvider,
             "getPipelineConfig" | "getPipelineCustomizations" | "getPhases" => PluginKind::PipelineCustomizer,
             "getOutputSchema" | "getSynthesizerConfig" | "getSynthesizerPrompt" => PluginKind::OutputType,
-            _ => PluginKind::Phase,
+            function => kind_of_stage_function(function).unwrap_or(PluginKind::Phase),
         }
     }
 
@@ -144,6 +144,11 @@ impl FunctionCase {
                 let mut state = RunState::new(self.call_arguments(), "prompt").shown(1, &Sources::default());
                 given.iter().for_each(|(member, value)| state[member] = value.clone());
                 json!([state])
+            }
+            Value::Object(given) if kind.is_stage() => {
+                let mut input = json!({"prompt": "", "context": []});
+                given.iter().for_each(|(member, value)| input[member] = value.clone());
+                json!([input])
             }
             Value::Array(_) => self.input.clone(),
             _ => json!([]),

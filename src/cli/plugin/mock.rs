@@ -67,6 +67,13 @@ impl MockState {
         form.read(&to_raw(&answer)).map_err(refused(Reason::InvalidAnswer))
     }
 
+    /// Returns the result of a helper, which `--mock` has by its id, or the list of helpers, which is empty.
+    fn helped(&mut self, arguments: Option<&RawValue>) -> Result<Value, RpcError> {
+        let request: Value = serde_json::from_str(arguments.map_or("{}", RawValue::get)).unwrap_or_default();
+        let Some(id) = request["id"].as_str() else { return Ok(json!({"helpers": []})) };
+        self.take(id, arguments).ok_or_else(|| missing(id, Reason::PluginNotFound))
+    }
+
     /// Returns the answer of a model, with the members that `--mock` leaves out.
     fn completed(&mut self, arguments: Option<&RawValue>) -> Option<Value> {
         let mut answer = json!(ModelAnswer::default());
@@ -124,6 +131,7 @@ impl Host for MockHost {
         match op {
             "llm" => answering(op, state.completed(arguments), Reason::ModelUnavailable),
             "ask" => answered(state.asked(arguments)),
+            "helper" => answered(state.helped(arguments)),
             _ => answered(state.found.answer(op, arguments, SystemClock::new().unix_millis())),
         }
     }

@@ -8,8 +8,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 
-use super::args::{NewArgs, NewKind};
+use super::args::{NewArgs, NewKind, NewWrapper};
 use crate::cli::output::print_line;
+use crate::config::input::GatewayInput;
 use crate::source::{load, read_files};
 
 /// The TypeScript types for plugin authors, from `plugins/sdk`.
@@ -32,6 +33,8 @@ struct Template {
     test: &'static str,
     /// The options of `hawsepipe plugin run`.
     first_run: &'static str,
+    /// The extension of the code.
+    ending: &'static str,
 }
 
 /// Makes the [`Template`] of a name in `plugins/sdk/templates`.
@@ -43,6 +46,7 @@ macro_rules! template {
             manifest: include_str!(concat!("../../../plugins/sdk/templates/", $name, ".yaml")),
             test: include_str!(concat!("../../../plugins/sdk/templates/", $name, "-test.mjs")),
             first_run: $first_run,
+            ending: "mjs",
         }
     };
 }
@@ -71,13 +75,53 @@ impl Template {
     }
 }
 
+impl Template {
+    /// Returns the template in Python. Its test is that of the plugin in JavaScript, which does the same.
+    ///
+    /// # Errors
+    /// If there is none of this type.
+    fn in_python(self, kind: NewKind) -> anyhow::Result<Self> {
+        let code = match kind {
+            NewKind::Guard => include_str!("../../../plugins/sdk/templates/guard.py"),
+            NewKind::Transform => include_str!("../../../plugins/sdk/templates/transform.py"),
+            _ => bail!("--wrapper writes a guard or a transform: of type {}, there is code in JavaScript", self.name),
+        };
+        Ok(Self { code, ending: "py", ..self })
+    }
+}
+
+/// Returns a manifest whose Plugin is a wrapper of Python.
+fn of_python(manifest: &str, name: &str) -> String {
+    let source = format!("  source: {{path: {name}.mjs}}\n");
+    let wrapper = format!("  source: {{path: {name}.py}}\n  wrapper: {{command: python3}}\n  protocol: Lines\n");
+    manifest.replace(&source, &wrapper)
+}
+
+/// Returns the manifest of a gateway that allows the wrapper, to put before the others; empty if there is a gateway in the folder,
+/// which the user then has to edit.
+fn gateway_of(name: &str, has_gateway: bool) -> String {
+    if has_gateway {
+        return String::new();
+    }
+    format!(
+        "apiVersion: hawsepipe.dev/v1alpha1\nkind: MCPGateway\nmetadata: {{name: main}}\nspec:\n  \
+         authentication: {{anonymous: {{}}}}\n  plugins: {{allowedWrappers: [{name}]}}\n---\n"
+    )
+}
+
 /// Writes a plugin, its manifest and its test, and prints what to do next.
 pub fn new(args: &NewArgs) -> anyhow::Result<ExitCode> {
     let template = Template::of(args.kind);
+    let template = match args.wrapper {
+        Some(NewWrapper::Python) => template.in_python(args.kind)?,
+        None => template,
+    };
     let name = args.name.as_deref().unwrap_or(template.name);
     let named = |text: &str| text.replace(NAME, name).replace(&tool_name(NAME), &tool_name(name));
-    let plugins = plugin_folder(&args.dir);
-    let [code, test] = ["mjs", "test.mjs"].map(|ending| plugins.join(format!("{name}.{ending}")));
+    let gateway = gateway_in(&args.dir);
+    let has_gateway = gateway.is_some();
+    let plugins = plugin_folder(gateway, &args.dir);
+    let [code, test] = [template.ending, "test.mjs"].map(|ending| plugins.join(format!("{name}.{ending}")));
     let manifest = args.dir.join(format!("{name}.yaml"));
     if let Some(there) = [&code, &test, &manifest].into_iter().find(|file| file.exists()) {
         bail!("{} is there already: give another NAME", there.display());
@@ -85,10 +129,17 @@ pub fn new(args: &NewArgs) -> anyhow::Result<ExitCode> {
     fs::create_dir_all(&plugins).with_context(|| format!("cannot make the folder {}", plugins.display()))?;
     write(&code, &named(template.code))?;
     write(&test, &named(&[TEST_HEAD, template.test].concat()))?;
-    write(&manifest, &without_declared(&named(template.manifest), &args.dir)?)?;
+    let mut documents = without_declared(&named(template.manifest), &args.dir)?;
+    if args.wrapper.is_some() {
+        documents = gateway_of(name, has_gateway) + &of_python(&documents, name);
+    }
+    write(&manifest, &documents)?;
     let types = plugins.join(TYPES_FILE);
-    if !types.exists() {
+    if !types.exists() && args.wrapper.is_none() {
         write(&types, TYPES)?;
+    }
+    if args.wrapper.is_some() && has_gateway {
+        print_line(&format!("\nLet the gateway run it: add {name} to spec.plugins.allowedWrappers"))?;
     }
     let (folder, manifest) = (args.dir.display(), manifest.display());
     let tests = if plugins.starts_with(&args.dir) { &args.dir } else { &plugins };
@@ -99,12 +150,15 @@ pub fn new(args: &NewArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the plugin folder of the gateway that the manifests of a folder declare: by default `plugins` in that folder.
-fn plugin_folder(folder: &Path) -> PathBuf {
-    let default = folder.join("plugins");
-    let loaded = load(read_files(&[folder.to_owned()], &HashSet::new()), None, &default);
-    let gateway = loaded.gateways.into_iter().next();
-    gateway.map_or(default, |gateway| gateway.plan.runtime.plugin_dir)
+/// Returns the gateway that the manifests of a folder declare.
+fn gateway_in(folder: &Path) -> Option<GatewayInput> {
+    let loaded = load(read_files(&[folder.to_owned()], &HashSet::new()), None, &folder.join("plugins"));
+    loaded.gateways.into_iter().next()
+}
+
+/// Returns the plugin folder of a gateway: by default `plugins` in the folder of its manifests.
+fn plugin_folder(gateway: Option<GatewayInput>, folder: &Path) -> PathBuf {
+    gateway.map_or_else(|| folder.join("plugins"), |gateway| gateway.plan.runtime.plugin_dir)
 }
 
 /// Returns a manifest without its server if another manifest of the folder declares the server, or any server if the
@@ -160,6 +214,17 @@ mod tests {
     }
 
     #[test]
+    fn a_wrapper_is_written_with_the_gateway_that_allows_it() {
+        for kind in [NewKind::Guard, NewKind::Transform] {
+            let template = Template::of(kind).in_python(kind).unwrap();
+            let manifest = of_python(template.manifest, NAME);
+            assert!(manifest.contains("  source: {path: my-plugin.py}\n  wrapper: {command: python3}\n"), "{manifest}");
+        }
+        assert!(Template::of(NewKind::Phase).in_python(NewKind::Phase).is_err());
+        assert!(gateway_of("a", false).contains("plugins: {allowedWrappers: [a]}") && gateway_of("a", true).is_empty());
+    }
+
+    #[test]
     fn a_server_is_written_only_if_the_folder_has_none_to_run_on() {
         let folder = std::env::temp_dir().join(format!("hawsepipe-new-{}", uuid::Uuid::new_v4().simple()));
         fs::create_dir(&folder).unwrap();
@@ -182,15 +247,15 @@ mod tests {
     fn code_goes_into_the_plugin_folder_of_the_gateway() {
         let folder = std::env::temp_dir().join(format!("hawsepipe-new-{}", uuid::Uuid::new_v4().simple()));
         fs::create_dir(&folder).unwrap();
-        assert_eq!(plugin_folder(&folder), folder.join("plugins"));
+        assert_eq!(plugin_folder(gateway_in(&folder), &folder), folder.join("plugins"));
         let gateway = |plugins: &str| {
             let spec = format!("{{authentication: {{anonymous: {{}}}}{plugins}}}");
             format!("apiVersion: hawsepipe.dev/v1alpha1\nkind: MCPGateway\nmetadata: {{name: g}}\nspec: {spec}\n")
         };
         fs::write(folder.join("gateway.yaml"), gateway("")).unwrap();
-        assert_eq!(plugin_folder(&folder), folder.join("plugins"));
+        assert_eq!(plugin_folder(gateway_in(&folder), &folder), folder.join("plugins"));
         fs::write(folder.join("gateway.yaml"), gateway(", plugins: {pluginDir: code}")).unwrap();
-        assert_eq!(plugin_folder(&folder), folder.join("code"));
+        assert_eq!(plugin_folder(gateway_in(&folder), &folder), folder.join("code"));
         fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::args;
-use super::code::{NAME, manifest};
+use super::code::{NAME, manifest, wrapper_command};
 use super::test_input::TestInput;
 use crate::cli::known::hint;
 use crate::config::compile::merge_config;
@@ -87,7 +87,7 @@ impl Subject {
         if config.as_ref().is_some_and(|config| !config.is_object()) {
             bail!("--config must be a JSON object such as '{{\"style\": \"short\"}}'");
         }
-        let is_code = is_code(&args.file);
+        let is_code = is_code(&args.file) || wrapper_command(&args.file).is_some();
         let only_code =
             !(args.protocol.is_none() && args.env.is_empty() && args.egress.is_empty() && args.sandbox.is_none());
         if only_code && !is_code {
@@ -183,7 +183,7 @@ impl Subject {
             [key] => Ok(ObjectId::new(Kind::Plugin, ObjectKey::clone(key))),
             [] if keys.is_empty() => {
                 bail!(
-                    "there is no Plugin in the manifests, and no file of code (*.js, *.mjs, *.cjs, *.ts, *.mts) was given"
+                    "there is no Plugin in the manifests, and no file of code (*.js, *.mjs, *.cjs, *.ts, *.mts, *.py, a program) was given"
                 )
             }
             _ => {

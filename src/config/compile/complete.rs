@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::code_warnings::warn;
+use super::descriptors::describe;
 use super::lost_exports::Lost;
 use super::plugin_code::{IMAGE, JudgedCode, PATH, WantedCode, file_code};
 use super::plugins::still_runs;
@@ -91,7 +92,8 @@ fn put_in(
     let (judged, facts) = judge(&wanted, plugin.wrapper.as_ref(), &code, facts)?;
     let JudgedCode { digest, file_name, protocol, phases } = judged;
     let (folder, siblings) = (code.folder.map(Into::into), code.siblings.to_owned());
-    let plugin = PluginPlan { digest, file_name, protocol, phases, folder, siblings, ..plugin.clone() };
+    let mut plugin = PluginPlan { digest, file_name, protocol, phases, folder, siblings, ..plugin.clone() };
+    describe(&mut plugin, &code, facts)?;
     if let Some(facts) = facts {
         warn(&wanted, &plugin, facts, problems);
     }

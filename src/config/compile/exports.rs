@@ -35,9 +35,8 @@ pub(super) fn not_called(facts: &CodeFacts) -> String {
 
 /// Says what the code exports, and the function that a plugin of this type needs: one of `missing`.
 pub(super) fn not_typed(facts: &CodeFacts, missing: &[&str], kind: PluginKind) -> String {
-    let (exported, missing, kind) = (listed(&facts.exports), missing.join(" or "), kind.as_str());
-    let a = if kind.starts_with('o') { "an" } else { "a" };
-    format!("its code exports {exported}, and no function {missing}, which {a} {kind} needs")
+    let (exported, missing, kind) = (listed(&facts.exports), missing.join(" or "), kind.with_article());
+    format!("its code exports {exported}, and no function {missing}, which {kind} needs")
 }
 
 /// Returns a warning if CommonJS assigns a similar name to its exports, since it then runs as a script.

@@ -12,6 +12,7 @@ mod by_name;
 mod chains;
 mod code_warnings;
 mod complete;
+mod descriptors;
 mod entry_config;
 mod exports;
 mod fault;
@@ -61,9 +62,9 @@ use super::nearest::BoundedNearest;
 use crate::domain::digest::revision;
 use crate::domain::item::ItemKind;
 use crate::domain::plan::{
-    ACCESS, CHAINED_CONTENT, FORMAT_VERSION, LISTENER_TLS, PIPELINES, Plan, SECTION_BINDINGS, TOOL_ARGUMENTS,
-    TOOL_PINNING, TOOL_PROVIDERS, TOOLS_OF_PIPELINES, TlsPlan, ToolOverride, TransportPlan, UPSTREAM_OAUTH,
-    UPSTREAM_TLS, UpstreamPlan, WRAPPERS,
+    ACCESS, CHAINED_CONTENT, FORMAT_VERSION, LISTENER_TLS, PIPELINES, Plan, SECTION_BINDINGS, STAGE_PLUGINS,
+    TOOL_ARGUMENTS, TOOL_PINNING, TOOL_PROVIDERS, TOOLS_OF_PIPELINES, TlsPlan, ToolOverride, TransportPlan,
+    UPSTREAM_OAUTH, UPSTREAM_TLS, UpstreamPlan, WRAPPERS,
 };
 use crate::domain::problem::Problem;
 
@@ -166,6 +167,7 @@ fn required(plan: &Plan) -> Vec<String> {
         (upstreams.iter().any(has_tools_of_pipelines), TOOLS_OF_PIPELINES),
         (upstreams.iter().any(|upstream| upstream.provider().is_some()), TOOL_PROVIDERS),
         (plugins.iter().any(|plugin| plugin.wrapper.is_some()), WRAPPERS),
+        (plugins.iter().any(|plugin| plugin.kind.is_stage()), STAGE_PLUGINS),
         (!gateway.authentication.is_default() || gateway.authorization.is_some(), ACCESS),
     ];
     features.into_iter().filter(|(is_needed, _)| *is_needed).map(|(_, feature)| feature.to_owned()).collect()

@@ -29,6 +29,8 @@ pub struct FoundCode<'a> {
     pub(super) folder: Option<&'a Path>,
     /// Digest of the other files in `folder` that the code can import; empty if there is no folder.
     pub(super) siblings: &'a str,
+    /// Text of the file `plugin.json` in `folder`.
+    pub(super) descriptor: Option<&'a str>,
 }
 
 /// Returns the code of a plugin, or `None` if it is not available.
@@ -47,6 +49,7 @@ pub fn file_code<'a>(files: &'a Files, path: &str) -> Result<FoundCode<'a>, Unre
             file_name: file_name(path).to_owned(),
             folder: Some(&file.folder),
             siblings: &file.siblings,
+            descriptor: file.descriptor.as_deref(),
         }),
         Some(Err(error)) => Err(error.clone()),
         None => Err(Unread::new(Reason::FileNotFound, format!("{path} was not read"))),
@@ -77,11 +80,11 @@ pub(super) fn find_code<'a>(inputs: &'a Inputs, input: &'a PluginInput) -> Resul
     match &input.source {
         SourceInput::Inline(text) => {
             let file_name = if input.wrapper.is_some() { "plugin" } else { "index.js" }.to_owned();
-            Ok(FoundCode { text, file_name, folder: None, siblings: "" })
+            Ok(FoundCode { text, file_name, folder: None, siblings: "", descriptor: None })
         }
         SourceInput::ConfigMap { name, key } => {
             let text = values::config_map(inputs, &input.key.namespace, name, key).map_err(|(r, m)| (r, field, m))?;
-            Ok(FoundCode { text, file_name: key.clone(), folder: None, siblings: "" })
+            Ok(FoundCode { text, file_name: key.clone(), folder: None, siblings: "", descriptor: None })
         }
         SourceInput::Path(path) => file_code(&inputs.files, path).map_err(|why| (why.reason, field, why.message)),
         SourceInput::Image { .. } => Err((Reason::FileNotFound, field, "only pods have the image".into())),

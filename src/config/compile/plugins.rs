@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::value::RawValue;
 
 use super::code_warnings::warn;
+use super::descriptors::{describe, describe_without_code};
 use super::entry_config::merge_config;
 use super::lost_exports::Lost;
 use super::plugin_code::{IMAGE, JudgedCode, WantedCode, file_name, find_code, source_field};
@@ -201,11 +202,15 @@ fn accept_code<'a>(
     }
     match &input.source {
         SourceInput::Path(path) if inputs.files_elsewhere => {
-            return Ok((plan_of_path((input, wrapper), path.clone(), env), None));
+            let mut plan = plan_of_path((input, wrapper), path.clone(), env);
+            describe_without_code(&mut plan)?;
+            return Ok((plan, None));
         }
         SourceInput::Image { image, path } => {
             let path = mounted(inputs, input, image, path)?;
-            return Ok((PluginPlan { image: Some(image.clone()), ..plan_of_path((input, wrapper), path, env) }, None));
+            let mut plan = PluginPlan { image: Some(image.clone()), ..plan_of_path((input, wrapper), path, env) };
+            describe_without_code(&mut plan)?;
+            return Ok((plan, None));
         }
         _ => {}
     }
@@ -230,6 +235,7 @@ fn accept_code<'a>(
     plan.wrapper = wrapper;
     plan.folder = code.folder.map(Into::into);
     code.siblings.clone_into(&mut plan.siblings);
+    describe(&mut plan, &code, facts)?;
     Ok((plan, Some(code.text)))
 }
 
@@ -280,7 +286,8 @@ fn plan(input: &PluginInput, judged: JudgedCode, env: Vec<NamedValue>) -> Plugin
     PluginPlan {
         key: input.key.clone(),
         kind: input.kind,
-        version: input.version.clone(),
+        version: None,
+        descriptor: input.descriptor.clone(),
         id: sha256_hex(input.key.to_string().as_bytes())[..8].to_owned(),
         digest: judged.digest,
         path: None,

@@ -19,6 +19,7 @@ impl World<'_> {
             TransportPlan::Pipeline(pipeline) => {
                 let mut missing = self.resolve_models(pipeline);
                 missing.extend(self.resolve_plugins(&key, pipeline));
+                pipeline.helpers = self.helpers(&key);
                 missing
             }
             TransportPlan::Plugin(provider) => {
@@ -62,6 +63,22 @@ impl World<'_> {
             missing.extend(plugin.unavailable.as_ref().map(|why| fault(field, why)));
         }
         missing
+    }
+
+    /// Returns the wrappers of the stage types that steps of a pipeline can run: those of its namespace, then those that others share
+    /// with it.
+    fn helpers(&self, pipeline: &ObjectKey) -> Vec<PhasePluginPlan> {
+        let accepted =
+            self.plugins.accepted.values().filter(|plugin| plugin.wrapper.is_some() && plugin.kind.is_stage());
+        let steps = accepted.map(|plugin| PhasePluginPlan {
+            key: plugin.key.clone(),
+            config: None,
+            kind: plugin.kind,
+            unavailable: None,
+        });
+        let mut helpers: Vec<_> = steps.filter(|step| self.unavailable(pipeline, step, false).is_none()).collect();
+        helpers.sort_by_key(|helper| helper.key.namespace != pipeline.namespace);
+        helpers
     }
 
     /// Whether a pipeline could run a plugin in the previous plan, with a configuration of its own if `is_configured`. An invalid

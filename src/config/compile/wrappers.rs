@@ -8,7 +8,7 @@ use crate::config::input::{PluginInput, ProtocolSetting, WrapperInput};
 use crate::domain::digest::sha256_hex;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::{GatewayPlan, WrapperPlan, program_digest};
-use crate::domain::plugin::{Phase, PluginKind, Protocol};
+use crate::domain::plugin::{Encoding, Phase, Protocol};
 use crate::domain::ports::CodeFacts;
 use crate::domain::reason::Reason;
 
@@ -25,7 +25,7 @@ pub(super) fn faults(input: &PluginInput) -> Vec<FieldFault> {
     let version = wrapper.protocol_version.as_deref().filter(|version| !VERSIONS.contains(version));
     let fault = |reason, field: &str, message: String| (reason, field.to_owned(), message);
     let faults = [
-        (input.kind != PluginKind::Middleware).then(|| {
+        (!input.kind.can_be_wrapper()).then(|| {
             let message = format!("type {} needs callbacks, which a wrapper does not have", input.kind.as_str());
             fault(Reason::InvalidDescriptor, WRAPPER, message)
         }),
@@ -40,6 +40,10 @@ pub(super) fn faults(input: &PluginInput) -> Vec<FieldFault> {
         input.reuse.then(|| {
             let message = "only JavaScript runs again in one process: write protocol: Lines".to_owned();
             fault(Reason::InvalidConfig, "spec.reuse", message)
+        }),
+        (input.kind.is_stage() && input.encoding == Encoding::MessagePack).then(|| {
+            let message = format!("type {} speaks JSON: leave the field out", input.kind.as_str());
+            fault(Reason::InvalidConfig, "spec.encoding", message)
         }),
         (!input.egress.is_empty())
             .then(|| fault(Reason::InvalidConfig, "spec.egress", "a wrapper has no network; use a Module".to_owned())),
@@ -116,7 +120,8 @@ fn judge_program(
         return Err((Reason::InvalidDescriptor, COMMAND.to_owned(), message));
     }
     let protocol = if wanted.protocol == ProtocolSetting::Lines { Protocol::Lines } else { Protocol::Once };
-    let both = [Phase::Request, Phase::Response];
-    let phases = both.into_iter().filter(|phase| wanted.phases.is_none_or(|written| written.contains(phase)));
+    let phases: &[Phase] = if wanted.kind.is_middleware() { &[Phase::Request, Phase::Response] } else { &[] };
+    let phases = phases.iter().copied();
+    let phases = phases.filter(|phase| wanted.phases.is_none_or(|written| written.contains(phase)));
     Ok(JudgedCode { digest, file_name: code.file_name.clone(), protocol, phases: phases.collect() })
 }

@@ -198,6 +198,7 @@ pub(super) mod tests {
             max_iterations: 5,
             agents,
             phases: phases.iter().map(phase).collect(),
+            helpers: Vec::new(),
             output_schema: None,
             output_type: None,
             customizations: Vec::new(),

@@ -9,6 +9,7 @@ mod machine;
 mod output_schema;
 pub mod rules;
 mod source;
+mod stage;
 mod state;
 
 pub use citation::cite;
@@ -18,4 +19,5 @@ pub use form::{ANSWERS, Form};
 pub use machine::{PipelineMachine, Step, StepRole};
 pub use output_schema::check_output_schema;
 pub use source::{InvalidSource, NewSource, RUN, SOURCES, Source, Sources};
+pub use stage::{check_stage_result, kind_of_stage_function, stage_functions};
 pub use state::{RunOutput, RunState, StepResult};

@@ -81,6 +81,7 @@ pub const FEATURES: &[&str] = &[
     TOOLS_OF_PIPELINES,
     TOOL_PROVIDERS,
     WRAPPERS,
+    STAGE_PLUGINS,
 ];
 
 /// The feature of plans with an override of a tool that [decides what is sent](ToolOverride::decides_what_is_sent).
@@ -115,6 +116,9 @@ pub const TOOL_PROVIDERS: &str = "tool-providers";
 
 /// The feature of plans with plugins that are programs of any language.
 pub const WRAPPERS: &str = "wrappers";
+
+/// The feature of plans with plugins for the stages of planned pipelines.
+pub const STAGE_PLUGINS: &str = "stage-plugins";
 
 /// The feature of plans of gateways that authenticate or authorize their clients, by scopes among others.
 pub const ACCESS: &str = "access-by-scopes";
@@ -166,10 +170,21 @@ impl Plan {
         self.upstreams.iter().find(|u| u.key.name == name)
     }
 
-    /// Returns the plugins that the plan runs: those of all entries of chains, and of all steps of pipelines.
+    /// Returns the plugins of the gateway's namespace for the stages of planned pipelines. They are loaded even if no pipeline
+    /// names them, so that they are listed with what their code says of them.
+    pub fn stage_plugins(&self) -> impl Iterator<Item = &ObjectKey> {
+        let namespace = &self.gateway.key.namespace;
+        let own =
+            self.plugins.iter().filter(move |plugin| plugin.kind.is_stage() && plugin.key.namespace == *namespace);
+        own.filter(|plugin| plugin.enabled).map(|plugin| &plugin.key)
+    }
+
+    /// Returns the plugins that the plan runs: those of all entries of chains, and of all steps of pipelines, and those for
+    /// stages.
     pub fn used_plugins(&self) -> impl Iterator<Item = &ObjectKey> {
         let entries = self.chains.iter().flat_map(|chain| &chain.entries).map(|entry| &entry.plugin);
-        entries.chain(self.upstreams.iter().flat_map(UpstreamPlan::plugins).map(|step| &step.key))
+        let steps = self.upstreams.iter().flat_map(|upstream| upstream.plugins().chain(upstream.helpers()));
+        entries.chain(steps.map(|step| &step.key)).chain(self.stage_plugins())
     }
 
     /// Whether a step of a pipeline runs this plugin, or an upstream has its tools from it.
@@ -182,7 +197,10 @@ impl Plan {
     pub fn withhold_steps(&mut self, plugin: &ObjectKey, user: Option<&ObjectKey>, refusal: &Refusal) {
         for upstream in self.upstreams.iter_mut().filter(|upstream| user.is_none_or(|user| upstream.key == *user)) {
             let steps: Vec<_> = match &mut upstream.transport {
-                TransportPlan::Pipeline(pipeline) => pipeline.plugins_mut().map(|(_, step)| step).collect(),
+                TransportPlan::Pipeline(pipeline) => {
+                    pipeline.helpers.retain(|helper| helper.key != *plugin);
+                    pipeline.plugins_mut().map(|(_, step)| step).collect()
+                }
                 TransportPlan::Plugin(provider) => vec![&mut **provider],
                 _ => continue,
             };

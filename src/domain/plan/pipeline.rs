@@ -38,6 +38,9 @@ pub struct PipelinePlan {
     /// Plugins that change the prompts of agents. Later ones take precedence.
     #[serde(default)]
     pub prompt_providers: Vec<PhasePluginPlan>,
+    /// Wrappers of the stage types that steps can run (`ctx.externalHelpers`), those of the pipeline's namespace first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub helpers: Vec<PhasePluginPlan>,
     /// JSON Schema of the output; `None` admits any JSON object.
     pub output_schema: Option<String>,
     /// The plugin that defines the form of the output, in the place of `output_schema`.

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use super::image::ImagePlan;
 use super::value::{NamedValue, ValueSource};
 use super::wrapper::WrapperPlan;
+use crate::domain::descriptor::Descriptor;
 use crate::domain::digest::revision;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plugin::{Encoding, Phase, PluginKind, Protocol, Role};
@@ -26,6 +27,9 @@ pub struct PluginPlan {
     /// The version that the plugin says of itself (`spec.descriptor.version`), unless it is middleware.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// How the object and the file `plugin.json` beside its code describe the plugin. What the code says itself is not in it.
+    #[serde(default, skip_serializing_if = "Descriptor::is_empty")]
+    pub descriptor: Descriptor,
     /// SHA-256 of the plugin's code in hex, the key in [`Plan::code`]. Empty if the plan does not hold the code.
     pub digest: String,
     /// The file that contains the code, relative to the gateway's plugin folder, or absolute for a file of `image`. Set

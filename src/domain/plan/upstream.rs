@@ -107,6 +107,11 @@ impl UpstreamPlan {
         self.pipeline().into_iter().flat_map(PipelinePlan::plugins).chain(self.provider())
     }
 
+    /// Returns the wrappers that steps of the pipeline can run.
+    pub fn helpers(&self) -> impl Iterator<Item = &PhasePluginPlan> {
+        self.pipeline().into_iter().flat_map(|pipeline| &pipeline.helpers)
+    }
+
     /// Whether the pipeline changes the configuration of the plugin of this step.
     pub fn configures(&self, step: &PhasePluginPlan) -> bool {
         let mut configured = self.pipeline().into_iter().flat_map(PipelinePlan::configured_by_customizations);

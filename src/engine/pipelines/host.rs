@@ -26,6 +26,8 @@ use crate::engine::chains::host::CallHost;
 /// The numbers of calls of tools and of models that one step has in flight. Further ones wait.
 const MAX_TOOL_CALLS: usize = 8;
 const MAX_MODEL_CALLS: usize = 4;
+/// The number of helpers that one step runs at a time.
+const MAX_HELPERS: usize = 4;
 /// The maximum number of calls of models that one step can have in flight or wait for.
 const MAX_MODEL_REQUESTS: u32 = 100;
 
@@ -42,6 +44,7 @@ pub(super) struct StepHost<'a> {
     pub(super) calls: CallHost<'a>,
     tool_slots: Semaphore,
     model_slots: Semaphore,
+    helper_slots: Semaphore,
     /// The calls of models that are in flight or wait.
     models: Arc<Tracker>,
     /// The refusals that the step got last.
@@ -122,8 +125,9 @@ impl<'a> StepHost<'a> {
     pub(super) fn new(run: &'a RunContext<'a>, step: &'a str, plugin: &'a str, max_input: u64) -> Self {
         let calls = CallHost::of_step(&run.pipelines.chains, run.call_context(), max_input);
         let (tool_slots, model_slots) = (Semaphore::new(MAX_TOOL_CALLS), Semaphore::new(MAX_MODEL_CALLS));
+        let helper_slots = Semaphore::new(MAX_HELPERS);
         let (models, refused) = (Arc::default(), Mutex::default());
-        Self { run, step, plugin, calls, tool_slots, model_slots, models, refused }
+        Self { run, step, plugin, calls, tool_slots, model_slots, helper_slots, models, refused }
     }
 
     /// Returns the answer to a request, and remembers a refusal.
@@ -235,6 +239,11 @@ impl Host for StepHost<'_> {
         match op {
             "llm" => Box::pin(async move { self.answered(self.complete(arguments).await) }),
             "ask" => Box::pin(async move { self.answered(self.ask(arguments).await) }),
+            "helper" => Box::pin(async move {
+                let _slot = self.helper_slots.acquire().await;
+                let helped = self.run.help(arguments).await.map(|value| Answer::Result(to_raw(&value)));
+                self.answered(helped)
+            }),
             _ => {
                 let answered = self.run.answer_found(op, arguments);
                 // The scheme of a URL is the plugin's.

@@ -7,6 +7,7 @@ mod asked;
 mod changed;
 mod completion;
 mod context;
+mod helper;
 mod host;
 mod json_answer;
 mod loops;

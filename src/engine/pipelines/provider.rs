@@ -59,8 +59,9 @@ struct ProvidedTool {
     output_schema: Option<Map<String, Value>>,
 }
 
-/// The gateway during `getTools` and `getOutputSchema`: there is no client.
-struct NoCaller;
+/// The gateway during functions that make no requests: `getTools` and `getOutputSchema`, because there is no client, and those of
+/// wrappers.
+pub(super) struct NoCaller;
 
 impl Host for NoCaller {
     fn progress(&self, _: PluginProgress) {}

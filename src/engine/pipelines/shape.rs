@@ -1,7 +1,9 @@
 //! The shapes of the results of plugins' functions.
 
 use super::{changed, output_type, overrides, provider, step};
-use crate::domain::pipeline::{Changes, PhaseOfPlugin, PipelineConfig, StepResult, check_output_schema};
+use crate::domain::pipeline::{
+    Changes, PhaseOfPlugin, PipelineConfig, StepResult, check_output_schema, check_stage_result,
+};
 use crate::domain::plugin::{Failure, PluginKind};
 use crate::domain::reason::Reason;
 
@@ -10,6 +12,10 @@ use crate::domain::reason::Reason;
 /// # Errors
 /// If it has another one.
 pub(crate) fn check_result(kind: PluginKind, function: &str, json: &str) -> Result<(), Failure> {
+    if kind.is_stage() {
+        // The message can quote the status.
+        return check_stage_result(kind, function, json).map_err(|why| Failure::quoting(Reason::InvalidOutput, why));
+    }
     let checked = match (kind, function) {
         (PluginKind::Phase, step::EXECUTE) => StepResult::parse(json).map(drop),
         (PluginKind::PromptProvider, overrides::GET_PROMPT_OVERRIDES) => overrides::parse(json).map(drop),

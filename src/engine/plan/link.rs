@@ -325,9 +325,11 @@ impl Linked {
     pub(crate) fn wanted(&self) -> Vec<(&ObjectKey, &Result<Arc<LinkedPlugin>, Failure>)> {
         let entries = self.chains.iter().flat_map(|chain| &chain.entries);
         let used = entries.filter(|entry| entry.enabled && entry.plan.unavailable.is_none());
-        let steps = self.plan.upstreams.iter().flat_map(UpstreamPlan::plugins);
+        let upstreams = self.plan.upstreams.iter();
+        let steps = upstreams.flat_map(|upstream| upstream.plugins().chain(upstream.helpers()));
         let steps = steps.filter(|step| step.unavailable.is_none()).map(|step| &step.key);
-        let used: BTreeSet<_> = used.map(|entry| &entry.plan.plugin).chain(steps).collect();
+        let used = used.map(|entry| &entry.plan.plugin).chain(steps);
+        let used: BTreeSet<_> = used.chain(self.plan.stage_plugins()).collect();
         used.into_iter().filter_map(|key| self.plugins.get_key_value(key)).collect()
     }
 }

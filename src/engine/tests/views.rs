@@ -8,7 +8,7 @@ use crate::domain::ports::WorkerState;
 use crate::domain::problem::Problem;
 use crate::domain::report::PluginState;
 use crate::domain::upstream::Probed;
-use crate::engine::views::objects::LivePluginState;
+use crate::engine::views::plugins::LivePluginState;
 
 #[tokio::test]
 async fn tools_that_an_upstream_leaves_out_are_not_offered() {

@@ -7,6 +7,7 @@ pub(crate) mod explain;
 mod notes;
 pub(crate) mod objects;
 pub(crate) mod pipelines;
+pub(crate) mod plugins;
 mod readiness;
 pub mod readings;
 pub(crate) mod report;

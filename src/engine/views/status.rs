@@ -5,7 +5,8 @@ use serde::Serialize;
 
 use super::Views;
 use super::dependencies::dependency_problems;
-use super::objects::{ChainView, PluginView, UpstreamView};
+use super::objects::{ChainView, UpstreamView};
+use super::plugins::PluginView;
 use super::sections::SectionView;
 use crate::domain::ports::RecentFailures;
 use crate::domain::problem::{Level, Problem};

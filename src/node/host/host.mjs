@@ -408,7 +408,10 @@ const TypedContext = typed?.typedContext(Context);
 
 try {
   const exported = await import(pathToFileURL(entry).href);
-  if (typed !== undefined) plugin = await typed.loadTyped(exported, required.slice(6), { log: logger });
+  const { descriptor, ...given } = typed === undefined ? {} : await initialized;
+  if (typed !== undefined) {
+    plugin = await typed.loadTyped(exported, required.slice(6), { descriptor, config: given.config, log: logger });
+  }
   // What CommonJS code assigns to module.exports is the default export of the namespace.
   const pick = (name) => [exported[name], exported.default?.[name]].find((value) => typeof value === 'function');
   const fallback = typeof exported.default === 'function' ? exported.default : pick('default');
@@ -422,11 +425,12 @@ try {
     throw new TypeError('exports no function: export default, onRequest or onResponse');
   }
   if (typed !== undefined) {
-    await plugin.initialize?.({ ...(await initialized), log: logger });
+    await plugin.initialize?.({ ...given, log: logger });
     shutDown = () => plugin.shutdown?.();
   }
   await pick('warmup')?.({ log: logger });
-  send(READY, { version: VERSION, node: process.version });
+  const described = typed === undefined ? await pick('getDescriptor')?.() : await plugin.getDescriptor?.();
+  send(READY, { version: VERSION, node: process.version, descriptor: described });
 } catch (error) {
   send(FAILURE, { id: 0, reason: 'NotLoaded', ...describe(error, handlers === undefined) });
 }

@@ -12,11 +12,14 @@ async function make(factory, given) {
 }
 
 // Finds the plugin's functions: what `createPlugin` or a default function gives, a default object, or the exports. Of each
-// list in `required`, such as `getTools,execute`, it must have one: lists are separated by commas, names by `|`.
+// list in `required`, such as `getTools,execute`, it must have one: lists are separated by commas, names by `|`. `given` is what
+// a factory gets.
 export async function loadTyped(exported, required, given) {
   const factory = [exported.createPlugin, exported.default].find((value) => typeof value === 'function');
   const made = factory === undefined ? exported.default ?? exported : await make(factory, given);
-  if (made === null || typeof made !== 'object') throw new TypeError(`its factory gave no object${HINT}`);
+  if (made === null || typeof made !== 'object') {
+    throw new TypeError(`its factory gave ${made === null ? 'null' : 'no object'}${HINT}`);
+  }
   for (const names of required.split(',')) {
     if (names.split('|').every((name) => typeof made[name] !== 'function')) {
       throw new TypeError(`it has no function ${names.replaceAll('|', ' or ')}${factory === undefined ? '' : HINT}`);
@@ -106,6 +109,10 @@ export function typedContext(Context) {
         has: async (url) => (await list()).some((source) => source.url === url),
       };
       this.ask = (question) => ask(call, 'ask', question);
+      this.externalHelpers = {
+        list: async () => (await ask(call, 'helper', {})).helpers,
+        invoke: (id, input) => ask(call, 'helper', { id, input }),
+      };
       this.evidence = {
         add: (evidence) => ask(call, 'evidence', { add: evidence }),
         list: async () => (await ask(call, 'evidence', {})).evidence,

@@ -4,6 +4,7 @@
 
 use std::io;
 
+use serde_json::value::RawValue;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -42,18 +43,20 @@ impl Channel<ExclusiveWire> {
     /// Sends what `initialize` of the plugin gets, unless it is middleware. If the worker has ended, [`Self::ready`] says
     /// so.
     pub async fn initialize(&mut self, plugin: &PluginPlan) {
-        let PluginPlan { key, version, config, .. } = plugin;
-        let header = InitializeHeader { name: &key.name, version: version.as_deref(), config: config.as_deref() };
+        let PluginPlan { key, version, config, kind, .. } = plugin;
+        let descriptor = &plugin.descriptor.clone().with_defaults(&key.name, *kind);
+        let (name, version, config) = (&key.name, version.as_deref(), config.as_deref());
+        let header = InitializeHeader { name, version, config, descriptor };
         if !plugin.kind.is_middleware() {
             let _ = self.wire.send(FrameKind::Initialize, &header, None).await;
         }
     }
 
-    /// Waits until the worker reports that the plugin is loaded.
+    /// Waits until the worker reports that the plugin is loaded. Returns what its `getDescriptor` returned, if it has one.
     ///
     /// # Errors
     /// The reason why the plugin is not loaded, as a message; `None` if the worker ended without giving one.
-    pub async fn ready(&mut self) -> Result<(), Option<String>> {
+    pub async fn ready(&mut self) -> Result<Option<Box<RawValue>>, Option<String>> {
         loop {
             let head = match self.wire.receive(MAX_LOG).await {
                 Ok(head) => head,
@@ -65,7 +68,7 @@ impl Channel<ExclusiveWire> {
                 FrameKind::Ready => match serde_json::from_slice::<ReadyHeader>(json) {
                     Ok(ready) if ready.version == VERSION => {
                         self.wire.take(&head);
-                        return Ok(());
+                        return Ok(ready.descriptor);
                     }
                     _ => return Err(Some("speaks another version of the wire".into())),
                 },
@@ -268,7 +271,6 @@ mod tests {
     use std::time::Duration;
 
     use serde_json::json;
-    use serde_json::value::RawValue;
 
     use super::*;
     use crate::domain::plugin::{ContentType, Metadata, Phase};

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::domain::plugin::{Encoding, Failure, Input, Output, WireOutput, said_twice};
+use super::stage;
+use crate::domain::plugin::{Encoding, Failure, Input, Output, PluginKind, WireOutput, said_twice};
 use crate::domain::reason::Reason;
 
 /// The number of bytes of the big-endian length that comes before a message that is not a line.
@@ -21,6 +22,9 @@ pub enum Codec {
     /// For a Once script that is run repeatedly in one process. An input is a length and a line of JSON. An answer is a
     /// length, the exit code of the script in one byte, and all that it printed.
     Printed,
+    /// For wrappers that run in a stage of a pipeline: a line with the prompt and the context, and an answer in one line, or in
+    /// several if the process ends after it.
+    Stage(PluginKind),
 }
 
 #[derive(Serialize)]
@@ -47,7 +51,7 @@ impl Codec {
     /// `InvalidOutput` if the input cannot be encoded, `TooLarge` if it is longer than its length field can hold.
     pub fn write(self, input: &Input<'_>, message: &mut Vec<u8>) -> Result<(), Failure> {
         let from = message.len();
-        if self != Self::Json {
+        if !self.is_line() {
             message.extend_from_slice(&[0; LENGTH]);
         }
         let written = match self {
@@ -57,11 +61,16 @@ impl Codec {
                 written
             }
             Self::MessagePack => pack(input, message).is_some(),
+            Self::Stage(_) => {
+                let written = stage::write(input, message).is_some();
+                message.push(b'\n');
+                written
+            }
         };
         if !written {
             return Err(Failure::new(Reason::InvalidOutput, "its input cannot be written"));
         }
-        if self != Self::Json {
+        if !self.is_line() {
             let length = u32::try_from(message.len() - from - LENGTH);
             let length = length.map_err(|_| Failure::new(Reason::TooLarge, "its input is larger than 4 GiB"))?;
             message[from..from + LENGTH].copy_from_slice(&length.to_be_bytes());
@@ -69,14 +78,19 @@ impl Codec {
         Ok(())
     }
 
+    /// Whether a message is a line.
+    fn is_line(self) -> bool {
+        matches!(self, Self::Json | Self::Stage(_))
+    }
+
     /// Whether the bytes in `further` can complete a message. This saves searching a long message repeatedly.
     pub fn may_end(self, further: &[u8]) -> bool {
-        self != Self::Json || memchr::memchr(b'\n', further).is_some()
+        !self.is_line() || memchr::memchr(b'\n', further).is_some()
     }
 
     /// Finds the first message in `bytes`. Returns `None` while it is incomplete.
     pub fn whole(self, bytes: &[u8]) -> Option<Whole> {
-        if self == Self::Json {
+        if self.is_line() {
             // Empty lines are skipped.
             let start = bytes.iter().position(|byte| !byte.is_ascii_whitespace())?;
             let end = start + memchr::memchr(b'\n', &bytes[start..])?;
@@ -88,12 +102,20 @@ impl Codec {
 
     /// Whether a message that begins with `bytes` is certain to be larger than `bound`.
     pub fn exceeds(self, bytes: &[u8], bound: usize) -> bool {
-        bytes.len() > bound || (self != Self::Json && length(bytes).is_some_and(|length| length > bound))
+        bytes.len() > bound || (!self.is_line() && length(bytes).is_some_and(|length| length > bound))
     }
 
     /// Whether these bytes can be ignored, because they contain no part of a message.
     pub fn is_silent(self, bytes: &[u8]) -> bool {
-        bytes.is_empty() || (self == Self::Json && bytes.trim_ascii().is_empty())
+        bytes.is_empty() || (self.is_line() && bytes.trim_ascii().is_empty())
+    }
+
+    /// Returns the failure of a process that ended with this code instead of an answer.
+    pub fn exited(self, failure: Failure, code: Option<i32>) -> Failure {
+        match self {
+            Self::Stage(_) => stage::exited(failure, code),
+            Self::Json | Self::MessagePack | Self::Printed => failure,
+        }
     }
 
     /// Decodes an answer.
@@ -109,6 +131,10 @@ impl Codec {
                 Some((code, _)) => Err(Failure::new(Reason::ExitCode, format!("exited with code {code}"))),
                 None => Err(Failure::new(Reason::InvalidOutput, "ended without an answer")),
             },
+            Self::Stage(kind) => {
+                let output = stage::read(kind, answer)?;
+                within(output, max_output)
+            }
         }
     }
 }
@@ -152,6 +178,11 @@ fn unpack(answer: &[u8], max_output: usize) -> Result<Output, Failure> {
     let metadata = wire.metadata.map(|value| serde_json::value::to_raw_value(&value)).transpose();
     let WireOutput { text, proceed, error, .. } = wire;
     let output = Output::check(WireOutput { text, proceed, metadata: metadata.map_err(|_| invalid())?, error })?;
+    within(output, max_output)
+}
+
+/// Checks the size of the content.
+fn within(output: Output, max_output: usize) -> Result<Output, Failure> {
     if output.text.len() > max_output {
         return Err(Failure::new(Reason::TooLarge, format!("its answer is larger than {max_output} bytes")));
     }
@@ -159,7 +190,7 @@ fn unpack(answer: &[u8], max_output: usize) -> Result<Output, Failure> {
 }
 
 /// Decodes everything that a script has printed for one input.
-pub(super) fn judge(answer: &[u8], max_output: usize) -> Result<Output, Failure> {
+fn judge(answer: &[u8], max_output: usize) -> Result<Output, Failure> {
     let invalid = |what: &str| Failure::new(Reason::InvalidOutput, what);
     let answer = std::str::from_utf8(answer).map_err(|_| invalid("returned invalid JSON: it is not UTF-8"))?.trim();
     if answer.is_empty() {
@@ -168,11 +199,7 @@ pub(super) fn judge(answer: &[u8], max_output: usize) -> Result<Output, Failure>
     if answer.contains('\n') {
         return Err(invalid("printed more than one line"));
     }
-    let output = Output::parse(answer, None)?;
-    if output.text.len() > max_output {
-        return Err(Failure::new(Reason::TooLarge, format!("its answer is larger than {max_output} bytes")));
-    }
-    Ok(output)
+    within(Output::parse(answer, None)?, max_output)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Number;
 use serde_json::value::RawValue;
 
+use crate::domain::descriptor::Descriptor;
 use crate::domain::plugin::Input;
 use crate::node::thrown::Thrown;
 
@@ -26,6 +27,8 @@ pub(super) struct InitializeHeader<'a> {
     pub(super) version: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) config: Option<&'a RawValue>,
+    /// What is known of the plugin before its code runs. A factory gets it.
+    pub(super) descriptor: &'a Descriptor,
 }
 
 /// A header that names a call.
@@ -43,6 +46,8 @@ pub(super) struct LogHeader {
 #[derive(Deserialize)]
 pub(super) struct ReadyHeader {
     pub(super) version: u32,
+    /// What `getDescriptor` of the plugin returned.
+    pub(super) descriptor: Option<Box<RawValue>>,
 }
 
 /// The header of a failure: why there is no answer, or why the plugin is not loaded.

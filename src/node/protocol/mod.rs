@@ -11,6 +11,7 @@ pub mod plugin_log;
 pub mod plugin_requests;
 pub mod shared;
 pub mod socket;
+mod stage;
 pub mod wire;
 
 use tokio::time::Instant;

@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::domain::plugin::{Failure, Input, Output};
 use crate::domain::reason::Reason;
 use crate::node::process::{ChildProcess, ended, exited};
-use crate::node::protocol::codec::{Codec, judge};
+use crate::node::protocol::codec::Codec;
 
 /// If a process exits with a code other than 0 this soon after its line, the call fails.
 const EXIT_WINDOW: Duration = Duration::from_millis(20);
@@ -40,19 +40,20 @@ pub struct OncePipes {
     stdout: ChildStdout,
     /// How long to wait for the exit after the line; `None` waits until the process has exited.
     window: Option<Duration>,
+    codec: Codec,
 }
 
 impl OncePipes {
     /// Takes the pipes of a script, and enlarges them so that typical content fits in one write. The script announces its exit.
     pub fn new(stdin: ChildStdin, stdout: ChildStdout) -> Self {
-        Self { window: Some(EXIT_WINDOW), ..Self::to_the_end(stdin, stdout) }
+        Self { window: Some(EXIT_WINDOW), ..Self::to_the_end(stdin, stdout, Codec::Json) }
     }
 
     /// Takes the pipes of a program that does not announce its exit, so that its answer counts once it has exited.
-    pub fn to_the_end(stdin: ChildStdin, stdout: ChildStdout) -> Self {
+    pub fn to_the_end(stdin: ChildStdin, stdout: ChildStdout, codec: Codec) -> Self {
         widen(&stdin);
         widen(&stdout);
-        Self { stdin: Some(stdin), stdout, window: None }
+        Self { stdin: Some(stdin), stdout, window: None, codec }
     }
 
     /// Runs the script's only call.
@@ -63,7 +64,7 @@ impl OncePipes {
         max_output: usize,
     ) -> Result<Output, Failure> {
         let mut line = Vec::new();
-        Codec::Json.write(input, &mut line)?;
+        self.codec.write(input, &mut line)?;
         let stdin = self.stdin.take();
         // A script may answer without reading all of its input, so a write that fails does not fail the call.
         let write = async {
@@ -75,10 +76,12 @@ impl OncePipes {
         };
         let bound = bound(max_output);
         let answer = tokio::select! {
-            answer = read_answer(&mut self.stdout, process, bound, self.window) => answer?,
-            () = write => Vec::new(),
+            answer = read_answer(&mut self.stdout, process, bound, self.window) => answer,
+            () = write => Ok(Vec::new()),
         };
-        judge(&answer, max_output)
+        let code = || process.status().and_then(|status| status.code());
+        let answer = answer.map_err(|failure| self.codec.exited(failure, code()))?;
+        self.codec.read(&answer, max_output)
     }
 }
 

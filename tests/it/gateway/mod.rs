@@ -21,6 +21,7 @@ mod converted_readmes;
 mod credentials;
 mod curate;
 mod damaged;
+mod descriptors;
 mod discovery;
 mod draining;
 

@@ -227,6 +227,7 @@ impl Code {
         let plan = PluginPlan {
             kind: self.kind,
             version: None,
+            descriptor: Default::default(),
             path: None,
             image: None,
             sha256: None,

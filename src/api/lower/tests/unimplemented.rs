@@ -43,7 +43,7 @@ fn pipelines() -> [Value; 2] {
 }
 
 fn plugins() -> Value {
-    json!({"source": {"inline": "x"}, "type": "sd-plugin",
+    json!({"source": {"inline": "x"}, "type": "qa-handler",
         "descriptor": {"version": "1", "tags": []}})
 }
 

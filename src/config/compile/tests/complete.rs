@@ -20,7 +20,8 @@ struct Pod {
 impl Pod {
     /// Returns a pod with a file `a.js` of this text, an ES module with these exports.
     fn has(text: &str, exports: &[&str]) -> Self {
-        let file = FileCode { text: text.into(), folder: "/plugins".into(), siblings: "others".into() };
+        let file =
+            FileCode { text: text.into(), folder: "/plugins".into(), descriptor: None, siblings: "others".into() };
         let exports = exports.iter().map(|export| (*export).to_owned()).collect();
         let facts = CodeFacts { is_module: true, exports, reads_env: vec!["HOME".into()], error: None };
         Self {

@@ -27,6 +27,7 @@ use crate::config::input::{
     ChainInput, EntryInput, GatewayInput, Inputs, InvalidObject, ManagedInput, Namespaces, PipelineInput, PluginInput,
     ProtocolSetting, SectionInput, SourceInput, UpstreamInput, UpstreamsInput, code_key,
 };
+use crate::domain::descriptor::Descriptor;
 use crate::domain::digest::sha256_hex;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::method::Method;
@@ -133,7 +134,7 @@ fn plugin(name: &str) -> PluginInput {
         wrapper: None,
         labels: Default::default(),
         kind: PluginKind::Middleware,
-        version: None,
+        descriptor: Descriptor::default(),
         key: key(name),
         enabled: true,
         role: Role::Transform,
@@ -193,6 +194,7 @@ pub(crate) fn pipeline(name: &str, tool: &str, plugins: &[&str]) -> PipelineInpu
         customizations: Vec::new(),
         customizers: Vec::new(),
         prompt_providers: Vec::new(),
+        helpers: Vec::new(),
         output_schema: None,
         output_type: None,
         is_report: false,

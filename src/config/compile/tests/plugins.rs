@@ -54,7 +54,7 @@ fn exports_say_protocol_and_phases() {
 fn a_js_file_is_named_after_what_it_is() {
     let mut inputs = empty();
     for (name, is_module) in [("a.js", true), ("b.js", false), ("c.mjs", true), ("d.cjs", false), ("sub/e.js", false)] {
-        let code = FileCode { text: name.into(), folder: "/srv".into(), siblings: String::new() };
+        let code = FileCode { text: name.into(), folder: "/srv".into(), descriptor: None, siblings: String::new() };
         inputs.files.insert(name.into(), Ok(code));
         let facts = CodeFacts { is_module, ..CodeFacts::default() };
         inputs.facts.insert(code_key(&sha256_hex(name.as_bytes()), name), facts);
@@ -71,7 +71,7 @@ fn a_js_file_is_named_after_what_it_is() {
 fn only_a_script_of_common_js_is_run_again() {
     let with = |name: &str, is_module| {
         let mut inputs = empty();
-        let code = FileCode { text: name.into(), folder: "/srv".into(), siblings: String::new() };
+        let code = FileCode { text: name.into(), folder: "/srv".into(), descriptor: None, siblings: String::new() };
         inputs.files.insert(name.into(), Ok(code));
         let facts = CodeFacts { is_module, ..CodeFacts::default() };
         inputs.facts.insert(code_key(&sha256_hex(name.as_bytes()), name), facts);

@@ -68,7 +68,7 @@ fn each_fault_has_its_field() {
 fn a_program_is_a_file_and_a_script_is_not() {
     let of_file = |text: &str, command, sha256: Option<String>| {
         let mut inputs = inputs_with(SourceInput::Path("guard".into()), command);
-        let file = FileCode { text: text.into(), folder: "/plugins".into(), siblings: String::new() };
+        let file = FileCode { text: text.into(), folder: "/plugins".into(), descriptor: None, siblings: String::new() };
         inputs.files.insert("guard".into(), Ok(file));
         inputs.plugins[0].sha256 = sha256;
         let (plan, problems) = compile(&inputs, None);
