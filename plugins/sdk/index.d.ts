@@ -226,6 +226,10 @@ export interface PhaseContext<Config = JsonObject> extends Readonly<Context<Conf
     list(): Promise<Source[]>;
     has(url: string): Promise<boolean>;
   };
+  /** The conversation that the run belongs to. */
+  readonly conversation: { readonly id: string };
+  /** Values that last longer than the run, of this plugin. The pipeline's `store` and the caller decide whose they are. */
+  readonly store: Store;
   /** Wrappers of the types of stages that the pipeline can use: programs of any language. */
   readonly externalHelpers: {
     list(): Promise<{ id: string; type: string; description: string | null }[]>;
@@ -239,11 +243,28 @@ export interface PhaseContext<Config = JsonObject> extends Readonly<Context<Conf
   };
 }
 
+/**
+ * Values of a plugin, by keys of at most 512 bytes. A value is JSON or a Uint8Array, of at most 1 MiB. Requests reject with the
+ * reasons StoreConflict, StoreFull, StoreReadOnly and StoreUnavailable.
+ */
+export interface Store {
+  /** Whether values survive the gateway: it has a `history.store`. */
+  readonly durable: boolean;
+  /** The run's own value, else the one that all callers read, else null. */
+  get(key: string): Promise<{ value: any; version: number } | null>;
+  /** Returns the new version. With `ifVersion`, the stored value must have that version; 0 if there must be none. */
+  set(key: string, value: Json | Uint8Array, options?: { ttlSeconds?: number; ifVersion?: number }): Promise<number>;
+  /** Returns whether there was a value. */
+  delete(key: string): Promise<boolean>;
+  /** Lists keys in the order of their bytes, at most 1000. */
+  list(prefix?: string, options?: { limit?: number; after?: string }): Promise<{ key: string; version: number; size: number }[]>;
+}
+
 /** Who calls, and in which run (document 002). */
 export interface ResearchContext {
   /** The caller. */
   readonly userId: string;
-  /** The caller's session; empty if it has none. */
+  /** The conversation: the id of `ctx.conversation`. */
   readonly chatId: string;
   /** The id of the run. */
   readonly researchSessionId: string;
@@ -571,6 +592,8 @@ export type ContentBlock =
 /** What `callTool` rejects with: a JSON-RPC error. */
 export interface CallToolError extends Error {
   name: 'CallToolError';
+  /** Why the gateway refused the call; absent for an error of the server. */
+  reason?: string;
   code: number;
   data?: Json;
 }

@@ -21,7 +21,6 @@ pub struct Unimplemented {
 pub const UNIMPLEMENTED: &[Unimplemented] = &[
     whole(Kind::MCPGateway, "spec.admin.console"),
     whole(Kind::MCPGateway, "spec.listeners[].tls.clientCASecretRef"),
-    values(Kind::MCPGateway, "spec.plugins.discovery", &["Directory"]),
     whole(Kind::MCPUpstream, "spec.knowledgeAssistant"),
     whole(Kind::MCPUpstream, "spec.vectorSearch"),
     values(Kind::Plugin, "spec.type", &["intent-classifier", "qa-handler", "update-handler"]),

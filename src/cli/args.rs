@@ -14,7 +14,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 pub use self::asks::{
-    AdminArgs, CallArgs, ExplainArgs, PinArgs, PluginsArgs, ShowArgs, ToolsArgs, ToolsCommand, WaitArgs, WorkersArgs,
+    AdminArgs, CallArgs, ExplainArgs, PinArgs, PluginStoreArgs, PluginsArgs, PluginsCommand, ShowArgs, ToolsArgs,
+    ToolsCommand, WaitArgs, WorkersArgs,
 };
 pub use self::auth::{AuthArgs, AuthCheckArgs, AuthCommand};
 pub use self::invocations::{CancelArgs, InvocationsArgs, InvocationsCommand, ResumeArgs, RunDocArgs, StopArgs};
@@ -119,6 +120,7 @@ Examples:
   hawsepipe plugins
   hawsepipe plugins -o wide
   hawsepipe plugins --type kb-plugin
+  hawsepipe plugins store kb-notes
   hawsepipe plugins -o json | jq -r '.items[] | select(.wrapper) | .plugin'")]
     Plugins(PluginsArgs),
     /// Show the worker processes of a running gateway

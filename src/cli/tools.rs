@@ -22,6 +22,10 @@ pub async fn tools(args: ToolsArgs) -> anyhow::Result<ExitCode> {
         return context(&args, section).await;
     }
     let items = list(&args.show.admin, "/api/v1/tools", &[], usize::MAX).await?;
+    if let Some(ModelFormat::Openai) = args.format {
+        let offered = items.into_iter().filter(|tool| tool["forPipelines"] == false);
+        return print_functions(&offered.collect::<Vec<_>>());
+    }
     let columns = [
         column("NAME", |t| match &t["name"] {
             Value::Null => format!("({}/{})", text(&t["upstream"]), text(&t["upstreamName"])),
@@ -43,10 +47,7 @@ async fn context(args: &ToolsArgs, section: &str) -> anyhow::Result<ExitCode> {
     let context = get(&args.show.admin, &format!("/api/v1/tools?section={}", encode(section))).await?;
     let tools = context["tools"].as_array().cloned().unwrap_or_default();
     if let Some(ModelFormat::Openai) = args.format {
-        let named = tools.iter().filter(|tool| tool["name"].is_string());
-        let functions: Vec<_> = named.map(function).collect();
-        print_line(&serde_json::to_string_pretty(&functions)?)?;
-        return Ok(ExitCode::SUCCESS);
+        return print_functions(&tools);
     }
     let columns = [
         column("NAME", |t| text(&t["name"])),
@@ -59,6 +60,13 @@ async fn context(args: &ToolsArgs, section: &str) -> anyhow::Result<ExitCode> {
 }
 
 /// Returns a tool as a function of OpenAI's API.
+/// Prints the tools that have a name at the endpoint for all upstreams.
+fn print_functions(tools: &[Value]) -> anyhow::Result<ExitCode> {
+    let named = tools.iter().filter(|tool| tool["name"].is_string());
+    print_line(&serde_json::to_string_pretty(&named.map(function).collect::<Vec<_>>())?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
 fn function(tool: &Value) -> Value {
     json!({"type": "function", "function": {
         "name": tool["name"], "description": tool["description"], "parameters": tool["inputSchema"],

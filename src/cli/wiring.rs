@@ -44,6 +44,7 @@ pub fn engine(
         plugins: Arc::new(workers),
         upstreams: Arc::new(upstreams),
         models: Arc::new(Models::default()),
+        values: Arc::clone(store) as _,
         records: Arc::clone(store) as _,
         history: Arc::clone(store) as _,
         audit: Some(Arc::clone(store) as _),

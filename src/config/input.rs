@@ -123,6 +123,8 @@ pub struct GatewayInput {
     pub sections: Takes,
     /// Plugins of types other than middleware that the gateway takes.
     pub plugins: Takes,
+    /// Whether the folders below the plugin folder are plugins too, which no object declares.
+    pub discovers: bool,
     /// Tests of the gateway's rules, or why one of them cannot be run.
     pub access_tests: Vec<Result<AccessTest, String>>,
     /// In a cluster, the revision that the gateway's pods must keep running; `None` if the gateway is not pinned.

@@ -29,6 +29,9 @@ pub const OF_LOOPS: &[Member] = &[
 /// The variables of a condition of `customizations` in a pipeline.
 pub const OF_CUSTOMIZATIONS: &[Member] = &[("call", Kind::Members(&[("arguments", Kind::Any)]))];
 
+/// The variables of `store.writers` in a pipeline.
+pub const OF_WRITERS: &[Member] = &[("identity", Kind::Members(IDENTITY))];
+
 /// The variables of a rule: as of an entry, without `content`.
 pub const OF_RULES: &[Member] = &[
     ("call", Kind::Members(CALL)),

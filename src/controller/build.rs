@@ -33,8 +33,8 @@ pub(super) enum BuildError {
     NotKept(String),
 }
 
-/// Removes the plugins that no chain or pipeline of the plan names, or none that their owner lets use them, and their code: code of
-/// other namespaces stays out of the gateway's snapshot, and this gateway has no part in the status of such a plugin.
+/// Removes the plugins that the plan does not load, as no chain or pipeline that their owner lets use them runs them, and their code:
+/// code of other namespaces stays out of the gateway's snapshot, and this gateway has no part in the status of such a plugin.
 pub(super) fn prune(plan: &mut Plan) {
     let may_use =
         |entry: &&EntryPlan| entry.unavailable.as_ref().is_none_or(|refusal| refusal.reason != Reason::RefNotPermitted);
@@ -44,7 +44,9 @@ pub(super) fn prune(plan: &mut Plan) {
         step.unavailable.as_ref().is_none_or(|refusal| refusal.reason != Reason::RefNotPermitted)
     };
     let steps = steps.filter(may_run).map(|step| step.key.clone());
-    let used: BTreeSet<_> = entries.map(|entry| entry.plugin.clone()).chain(steps).collect();
+    let helpers = plan.upstreams.iter().flat_map(UpstreamPlan::helpers).map(|helper| helper.key.clone());
+    let loaded = helpers.chain(plan.stage_plugins().cloned());
+    let used: BTreeSet<_> = entries.map(|entry| entry.plugin.clone()).chain(steps).chain(loaded).collect();
     plan.plugins.retain(|plugin| used.contains(&plugin.key));
     let digests: BTreeSet<_> = plan.plugins.iter().map(|plugin| plugin.digest.clone()).collect();
     plan.code.retain(|digest, _| digests.contains(digest));

@@ -7,6 +7,8 @@ use super::plugin_kind::PluginKind;
 
 /// The maximum size in bytes of a descriptor in a file or in code.
 pub const MAX_DESCRIPTOR: usize = 64 << 10;
+/// The maximum timeout of an execution, in milliseconds.
+const MAX_TIMEOUT_MS: u32 = 600_000;
 /// The maximum number of sentences of a description.
 const MAX_SENTENCES: usize = 3;
 /// Words that end with a period and do not end a sentence. Neither does a single letter.
@@ -156,6 +158,11 @@ impl Descriptor {
         }
     }
 
+    /// Returns the timeout in milliseconds, if it is in its range.
+    pub fn valid_timeout(&self) -> Option<u32> {
+        self.timeout_ms.filter(|timeout| (1..=MAX_TIMEOUT_MS).contains(timeout))
+    }
+
     /// Whether it says nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -194,8 +201,11 @@ impl Descriptor {
     }
 
     /// Returns what is missing or wrong in the descriptor of a plugin of this type. With `is_whole`, nothing else describes the
-    /// plugin. Wrappers need no hints.
+    /// plugin. Wrappers need no hints. Middleware can say anything: a call must not fail for what its plugin says of itself.
     pub fn faults(&self, kind: PluginKind, is_wrapper: bool, is_whole: bool) -> Vec<DescriptorFault> {
+        if kind.is_middleware() {
+            return Vec::new();
+        }
         let fault = |field, message| DescriptorFault { field, message };
         let needs = |what: &str| format!("{} needs {what}", kind.with_article());
         let mut faults = Vec::new();
@@ -212,6 +222,9 @@ impl Descriptor {
         let is_ordered = matches!(kind, PluginKind::SdPlugin | PluginKind::KbPlugin | PluginKind::GsPlugin);
         if is_whole && is_ordered && !is_wrapper && self.planner_hints.is_none() {
             faults.push(fault("descriptor.plannerHints", needs("them, planners order by them")));
+        }
+        if self.valid_timeout() != self.timeout_ms {
+            faults.push(fault("descriptor.timeoutMs", format!("must be from 1 to {MAX_TIMEOUT_MS}")));
         }
         if is_whole && self.uses_llm == Some(true) && self.max_llm_calls.unwrap_or(0) == 0 {
             let message = "usesLLM is true, so say how many calls one run makes at most";
@@ -291,9 +304,16 @@ mod tests {
         assert_eq!(found("{}", PluginKind::Middleware, false, true), [""; 0]);
         assert_eq!(found(r#"{"description":"A.","plannerHints":{}}"#, kb, false, true), [""; 0]);
         let five = r#"{"description":"It is. It does. It goes. It ends. Done."}"#;
+        assert_eq!(found(five, PluginKind::Phase, false, false), ["descriptor.description: 5 sentences, at most 3"]);
         assert_eq!(
-            found(five, PluginKind::Middleware, false, false),
-            ["descriptor.description: 5 sentences, at most 3"]
+            found(r#"{"timeoutMs":0}"#, PluginKind::Phase, false, false),
+            ["descriptor.timeoutMs: must be from 1 to 600000"]
+        );
+        let all = r#"{"description":"A. B. C. D.","usesLLM":true,"timeoutMs":0}"#;
+        assert_eq!(
+            found(all, PluginKind::Middleware, false, true),
+            [""; 0],
+            "a guard runs, whatever it says of itself"
         );
         let calls = "descriptor.maxLLMCalls: usesLLM is true, so say how many calls one run makes at most";
         assert_eq!(found(r#"{"usesLLM":true}"#, PluginKind::Phase, false, true), [calls]);

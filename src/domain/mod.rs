@@ -46,6 +46,7 @@ pub mod model;
 pub mod network;
 pub mod normal_uri;
 pub mod own_keys;
+pub mod partition;
 pub mod pin;
 #[cfg(feature = "gateway")]
 pub mod pipeline;
@@ -82,5 +83,6 @@ pub mod tool_name;
 pub mod turns;
 pub mod upstream;
 mod upstream_error;
+pub mod values;
 pub mod verdict;
 pub mod version;

@@ -177,7 +177,7 @@ reasons! {
     Stopped,
     /// `audit.mode` is Required, and the row of the call in the audit trail is not stored.
     AuditUnavailable,
-    /// The history or the audit trail cannot be written to its store.
+    /// The history, the audit trail or the values of plugins cannot be written to their store, or read from it.
     StoreUnavailable,
     /// The keys of an issuer of tokens cannot be read, or the API server does not review tokens.
     IssuerUnavailable,
@@ -319,6 +319,12 @@ reasons! {
     ToolNotAllowed,
     /// A run of a pipeline has used up one of its budgets.
     BudgetExhausted,
+    /// The values that a plugin stores have reached their limit (`limits.storeSize`).
+    StoreFull,
+    /// The value that a plugin sets has another version than it must have.
+    StoreConflict,
+    /// The caller may not change the values that all callers read (`store.writers`).
+    StoreReadOnly,
     /// A source that a plugin reports has no title and no URL, a URL that no client may follow, or a member of another form.
     InvalidSource,
     /// What a plugin returned would break a rule of pipelines.

@@ -12,6 +12,15 @@ pub const MAX_VALUE: usize = 1 << 20;
 /// The number of partitions that the values of a plugin in one namespace can fill.
 pub const FULL_PARTITIONS: u64 = 16;
 
+/// The plugin that a step runs, as far as it stores values.
+#[derive(Clone, Debug)]
+pub struct StoringPlugin {
+    /// The plugin, as `namespace/name`.
+    pub plugin: String,
+    /// The maximum number of bytes of a partition.
+    pub quota: u64,
+}
+
 /// Where a run's values are.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ValuePlace {
@@ -65,6 +74,15 @@ pub struct NewValue {
     pub if_version: Option<u64>,
     /// The maximum number of bytes in the partition.
     pub quota: u64,
+}
+
+/// A value that was set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The version of the value.
+    pub version: u64,
+    /// The bytes of all values of the plugin in the namespace.
+    pub bytes: u64,
 }
 
 /// A key of a partition.
@@ -139,6 +157,9 @@ pub enum ValueError {
         /// The bytes that may be used.
         quota: u64,
     },
+    /// The partition does not exist; see [`KeepValues::use_partition`].
+    #[error("the partition does not exist")]
+    NoPartition,
     /// The store cannot be reached. The text is without credentials and values.
     #[error("{0}")]
     Unavailable(String),
@@ -150,7 +171,13 @@ pub trait KeepValues: Send + Sync + 'static {
     /// Whether values survive the process.
     fn is_durable(&self) -> bool;
 
-    /// Notes that a run uses a partition now, in Unix milliseconds.
+    /// Notes that a run uses a partition now, in Unix milliseconds. Does nothing if there is none.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    async fn touch_partition(&self, place: &ValuePlace, now: u64) -> Result<(), ValueError>;
+
+    /// As [`Self::touch_partition`]. Creates the partition if there is none.
     ///
     /// # Errors
     /// `Unavailable`.
@@ -162,11 +189,11 @@ pub trait KeepValues: Send + Sync + 'static {
     /// `Unavailable`.
     async fn get(&self, place: &ValuePlace, key: &str, now: u64) -> Result<Option<StoredValue>, ValueError>;
 
-    /// Sets a value, and returns its version. When this returns, it is stored.
+    /// Sets a value. When this returns, it is stored.
     ///
     /// # Errors
-    /// If the version is another one, the partition is full, or the store cannot be reached.
-    async fn set(&self, place: &ValuePlace, value: NewValue, now: u64) -> Result<u64, ValueError>;
+    /// If the version is another one, the partition is full or does not exist, or the store cannot be reached.
+    async fn set(&self, place: &ValuePlace, value: NewValue, now: u64) -> Result<Written, ValueError>;
 
     /// Removes a value. Returns whether there was one.
     ///
@@ -191,4 +218,50 @@ pub trait KeepValues: Send + Sync + 'static {
     /// # Errors
     /// `Unavailable`.
     async fn erase(&self, filter: &PartitionFilter) -> Result<u64, ValueError>;
+}
+
+/// Stores no values: there is no run of a pipeline.
+pub struct NoValues;
+
+#[async_trait]
+impl KeepValues for NoValues {
+    fn is_durable(&self) -> bool {
+        false
+    }
+
+    async fn touch_partition(&self, _: &ValuePlace, _: u64) -> Result<(), ValueError> {
+        Err(none())
+    }
+
+    async fn use_partition(&self, _: &ValuePlace, _: &PartitionOwner, _: u64) -> Result<(), ValueError> {
+        Err(none())
+    }
+
+    async fn get(&self, _: &ValuePlace, _: &str, _: u64) -> Result<Option<StoredValue>, ValueError> {
+        Err(none())
+    }
+
+    async fn set(&self, _: &ValuePlace, _: NewValue, _: u64) -> Result<Written, ValueError> {
+        Err(none())
+    }
+
+    async fn delete(&self, _: &ValuePlace, _: &str) -> Result<bool, ValueError> {
+        Err(none())
+    }
+
+    async fn list(&self, _: &ValuePlace, _: &KeyRange, _: u64) -> Result<Vec<StoredKey>, ValueError> {
+        Err(none())
+    }
+
+    async fn partitions(&self, _: &PartitionFilter) -> Result<Vec<PartitionView>, ValueError> {
+        Err(none())
+    }
+
+    async fn erase(&self, _: &PartitionFilter) -> Result<u64, ValueError> {
+        Err(none())
+    }
+}
+
+fn none() -> ValueError {
+    ValueError::Unavailable("there is no store of values here".to_owned())
 }

@@ -23,7 +23,8 @@ use super::servers::Servers;
 use super::views::Views;
 use super::{Engine, Ports};
 use crate::domain::budget::ByteBudget;
-use crate::domain::ports::{Authenticate, Clock, CompleteModel, Records, RunPlugin};
+use crate::domain::ports::{Authenticate, Clock, Records, RunPlugin};
+use crate::domain::values::KeepValues;
 use crate::telemetry::metrics::Metrics;
 
 /// The parts that others are made of.
@@ -95,9 +96,10 @@ impl Base {
         })
     }
 
-    fn pipelines(&self, models: Arc<dyn CompleteModel>, chains: &Arc<Chains>) -> Arc<Pipelines> {
+    fn pipelines(&self, ports: &Ports, chains: &Arc<Chains>) -> Arc<Pipelines> {
         Arc::new(Pipelines {
-            models,
+            models: Arc::clone(&ports.models),
+            values: Arc::clone(&ports.values),
             chains: Arc::clone(chains),
             gate: Arc::clone(&self.gate),
             in_force: Arc::clone(&self.in_force),
@@ -124,10 +126,10 @@ impl Base {
         })
     }
 
-    fn calls(&self, models: Arc<dyn CompleteModel>) -> Arc<Calls> {
+    fn calls(&self, ports: &Ports) -> Arc<Calls> {
         Arc::new_cyclic(|calls: &Weak<Calls>| {
             let chains = self.chains(calls.clone());
-            let pipelines = self.pipelines(models, &chains);
+            let pipelines = self.pipelines(ports, &chains);
             Calls {
                 servers: Arc::clone(&self.servers),
                 ends: self.ends.clone(),
@@ -178,12 +180,18 @@ impl Base {
         })
     }
 
-    fn views(&self, credentials: &Arc<dyn Authenticate>, lists: &Arc<Lists>) -> Arc<Views> {
+    fn views(
+        &self,
+        credentials: &Arc<dyn Authenticate>,
+        values: Arc<dyn KeepValues>,
+        lists: &Arc<Lists>,
+    ) -> Arc<Views> {
         Arc::new(Views {
             servers: Arc::clone(&self.servers),
             plugins: Arc::clone(&self.plugins),
             records: Arc::clone(&self.records),
             credentials: Arc::clone(credentials),
+            values,
             audit: Arc::clone(&self.audit),
             loads: self.loads.clone(),
             lists: Arc::clone(lists),
@@ -205,13 +213,13 @@ impl Engine {
     /// Creates an engine without a plan. Every call is refused until the first plan is applied.
     pub fn new(ports: Ports, metrics: Metrics, budget: Arc<ByteBudget>) -> Arc<Self> {
         let base = Base::new(&ports, metrics, budget);
-        let Ports { models, history, credentials, .. } = ports;
-        let calls = base.calls(models);
+        let calls = base.calls(&ports);
+        let Ports { values, history, credentials, .. } = ports;
         Arc::new(Self {
             history,
             invocations: base.invocations(&calls),
             applier: base.applier(&calls.lists),
-            views: base.views(&credentials, &calls.lists),
+            views: base.views(&credentials, values, &calls.lists),
             credentials,
             plugins: base.plugins,
             servers: base.servers,

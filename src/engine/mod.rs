@@ -52,6 +52,7 @@ use views::Views;
 
 use crate::domain::budget::ByteBudget;
 use crate::domain::ports::{Audit, Authenticate, CallUpstream, Clock, CompleteModel, History, Records, RunPlugin};
+use crate::domain::values::KeepValues;
 use crate::telemetry::metrics::Metrics;
 
 /// The adapters that an engine uses.
@@ -62,6 +63,8 @@ pub struct Ports {
     pub upstreams: Arc<dyn CallUpstream>,
     /// Calls language models.
     pub models: Arc<dyn CompleteModel>,
+    /// Stores the values of plugins.
+    pub values: Arc<dyn KeepValues>,
     /// Stores the records of calls and executions.
     pub records: Arc<dyn Records>,
     /// Reads these records.

@@ -177,6 +177,13 @@ impl Seat {
     /// Takes what the plugin's `getDescriptor` returned, and checks that the plugin is described as its type must be.
     fn describe(&self, returned: Option<&RawValue>) -> Result<(), StartError> {
         let plan = &self.worker.stats.plugin.plan;
+        if plan.kind.is_middleware() {
+            let own = returned.and_then(|returned| Descriptor::of_code(returned).ok());
+            if let Some(own) = own.filter(|own| own.names(&plan.key.name, plan.kind).is_ok()) {
+                let _ = self.worker.stats.described.set(own);
+            }
+            return Ok(());
+        }
         let own = returned.map(Descriptor::of_code).transpose().map_err(StartError::Descriptor)?.unwrap_or_default();
         let other = |why| StartError::Descriptor(format!("getDescriptor: {why}"));
         own.names(&plan.key.name, plan.kind).map_err(other)?;

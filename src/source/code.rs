@@ -94,7 +94,7 @@ fn read_below(top: &Path, path: &str, name: &str) -> Result<FileCode, Unread> {
     let folder = full.parent().map_or_else(|| root.clone(), Path::to_owned);
     if bytes.starts_with(PROGRAM) {
         let text = program_text(&digest_of_program(&file).map_err(|e| missing(&file, e))?);
-        let descriptor = descriptor_in(&folder)?;
+        let descriptor = descriptor_in(&folder);
         return Ok(FileCode { text, folder, descriptor, siblings: String::new() });
     }
     if bytes.len() as u64 > MAX_CODE {
@@ -102,22 +102,24 @@ fn read_below(top: &Path, path: &str, name: &str) -> Result<FileCode, Unread> {
     }
     let text = String::from_utf8(bytes)
         .map_err(|_| Unread::new(Reason::SyntaxError, format!("{path} is not a text in UTF-8")))?;
-    let (descriptor, siblings) = (descriptor_in(&folder)?, digest_of_siblings(&folder, &full));
+    let (descriptor, siblings) = (descriptor_in(&folder), digest_of_siblings(&folder, &full));
     Ok(FileCode { text, folder, descriptor, siblings })
 }
 
 /// Returns the text of the file beside the code that describes the plugin; `None` if there is none. Only as much is read as
 /// shows that the file is too large.
-fn descriptor_in(folder: &Path) -> Result<Option<String>, Unread> {
+fn descriptor_in(folder: &Path) -> Option<String> {
     let file = folder.join(DESCRIPTOR);
-    let unread = |error: io::Error| Unread::new(Reason::FileNotFound, format!("{}: {error}", file.display()));
+    // The text says why it is no descriptor. Code that runs in chains needs none.
+    let unread = |error: io::Error| Some(format!("{}: {error}", file.display()));
     let opened = match open_regular(&file) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        opened => opened.map_err(unread)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+        Err(error) => return unread(error),
+        Ok(opened) => opened,
     };
     let mut text = String::new();
-    opened.take(MAX_DESCRIPTOR as u64 + 1).read_to_string(&mut text).map_err(unread)?;
-    Ok(Some(text))
+    let read = opened.take(MAX_DESCRIPTOR as u64 + 1).read_to_string(&mut text);
+    read.map_or_else(unread, |_| Some(text))
 }
 
 /// Returns the SHA-256 of a program in hex, without holding all of it.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::value::RawValue;
 
 use super::code::{folders_of_code, paths_of, read_plugin_files, wanted_code};
+use super::discovered::found;
 use super::facts_cache::FactsCache;
 use super::files::{FileText, read_files};
 use super::folders::{Folders, MANIFESTS};
@@ -153,11 +154,15 @@ impl<I: Inspect> Directory<I> {
             return Err(DirectoryError::GatewayGone(running.gateway.key.clone()));
         }
         let gateway = choose(&loaded, self.settings.gateway.as_deref())?.cloned();
+        let found_plugins = found(gateway.as_ref(), &loaded);
         let mut inputs = inputs(&loaded, gateway, plugin_dir, self.settings.gateway.as_deref());
+        inputs.plugins.extend(found_plugins.plugins);
+        inputs.invalid.extend(found_plugins.invalid);
         let plugin_dir = inputs.gateway.as_ref().map_or(&inputs.default_plugin_dir, |g| &g.plan.runtime.plugin_dir);
         inputs.files = read_plugin_files(plugin_dir, paths_of(&inputs.plugins));
         let secrets = FileSecrets::new(loaded.secrets.clone(), self.settings.secrets_dir.clone());
-        let folders = self.folders(&inputs, plugin_dir, &secrets);
+        let mut folders = self.folders(&inputs, plugin_dir, &secrets);
+        folders.extend(found_plugins.folders);
         inputs.facts = self.facts.of(&wanted_code(&inputs)).await;
         let (mut plan, mut found) = compile(&inputs, previous);
         found.extend(untaken(&inputs, &loaded.gateways, &found));
@@ -165,6 +170,7 @@ impl<I: Inspect> Directory<I> {
             plan.gateway.runtime.node_executable.clone_from(node);
         }
         let mut located = loaded.problems.clone();
+        located.extend(found_plugins.problems);
         located.extend(found.into_iter().map(|problem| in_code(&inputs, plugin_dir, loaded.locate(problem))));
         let serves = [Kind::MCPUpstream, Kind::ToolPipeline].into_iter().any(|kind| loaded.declares(kind));
         if !self.settings.paths.is_empty() && loaded.unreadable.is_empty() && !serves {

@@ -74,6 +74,11 @@ impl LoadedManifests {
         self.objects.keys().any(|id| id.kind == kind)
     }
 
+    /// Whether the manifests declare a Plugin of this name, valid or not.
+    pub(super) fn declares_plugin(&self, key: &ObjectKey) -> bool {
+        self.objects.contains_key(&ObjectId::new(Kind::Plugin, key.clone()))
+    }
+
     /// Returns the files of this reading that `newer` does not have, where they declare objects that `newer` does not have
     /// as they were.
     pub(super) fn vanished(&self, newer: &Self) -> BTreeSet<PathBuf> {

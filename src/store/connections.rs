@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use sqlx::any::AnyPoolOptions;
 use sqlx::{AnyConnection, AnyPool, AssertSqlSafe, ConnectOptions, Connection, Row};
-use tokio::sync::{Mutex, OnceCell};
+use tokio::sync::{Mutex, OnceCell, Semaphore};
 
 use super::error::StoreError;
 use super::file::{Checked, FileId, SqliteFile, check, file_id, settings};
@@ -20,6 +20,8 @@ use crate::domain::history::{HistoryQuery, Position, RecordKind};
 
 /// The maximum number of connections: one writes, others read.
 const CONNECTIONS: u32 = 4;
+/// The maximum number of connections that values of plugins use, so that they hold up neither the audit nor reads.
+const CONNECTIONS_OF_VALUES: usize = 2;
 /// How long to wait for a connection.
 const CONNECT: Duration = Duration::from_secs(5);
 /// How long the check of a SQLite file for damage can take.
@@ -42,6 +44,7 @@ pub(super) struct Connections {
     max_pages: u64,
     /// The file that [`Self::prepare`] has found, if the database is one.
     prepared: OnceCell<FileId>,
+    pub(super) value_slots: Semaphore,
 }
 
 impl Connections {
@@ -66,7 +69,13 @@ impl Connections {
         // Only a server can have closed a connection of the pool.
         let options = options.test_before_acquire(target.dialect() == Dialect::Postgres);
         let pool = options.connect_lazy_with(target.options()?);
-        Ok(Self { pool, target, file: Mutex::default(), max_pages, prepared: OnceCell::new() })
+        let value_slots = Semaphore::new(CONNECTIONS_OF_VALUES);
+        Ok(Self { pool, target, file: Mutex::default(), max_pages, prepared: OnceCell::new(), value_slots })
+    }
+
+    /// Returns how many bytes all values of plugins can take: half of a SQLite file, as the history is in it too.
+    pub(super) fn ceiling_of_values(&self) -> Option<u64> {
+        (self.target.dialect() == Dialect::Sqlite).then_some(self.max_pages * PAGE / 2)
     }
 
     /// Connects, looks for damage, and migrates the tables to the last version. Does nothing if that was done.

@@ -6,6 +6,9 @@ use std::time::Duration;
 /// How long one statement, or one batch of rows, can take.
 pub(super) const STATEMENT: Duration = Duration::from_secs(15);
 
+/// How long values of a conversation are kept that no run uses.
+pub(super) const IDLE_CONVERSATION: Duration = Duration::from_hours(24);
+
 /// How much of the history is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistoryLimits {

@@ -129,6 +129,22 @@ const MIGRATIONS: &[Migration] = &[
             "ALTER TABLE executions DROP COLUMN identity",
         ],
     },
+    Migration {
+        version: 12,
+        name: "012_plugin_partitions",
+        up: &[
+            "CREATE TABLE plugin_partitions (plugin {key} NOT NULL, tenant {key} NOT NULL, scope TEXT NOT NULL, principal TEXT \
+               NOT NULL, conversation TEXT NOT NULL, bytes BIGINT NOT NULL, used_at BIGINT NOT NULL, PRIMARY KEY (plugin, \
+               tenant))",
+            // A database that was at this version before can have values.
+            "INSERT INTO plugin_partitions (plugin, tenant, scope, principal, conversation, bytes, used_at) SELECT plugin, \
+               tenant, CASE WHEN tenant LIKE '%/shared' THEN 'Shared' ELSE 'Principal' END, '', '', CAST(SUM(size + \
+               LENGTH(key) + 64) AS BIGINT), MAX(updated_at) FROM plugin_store GROUP BY plugin, tenant",
+            "CREATE INDEX plugin_partitions_used_at ON plugin_partitions (scope, used_at)",
+            "CREATE INDEX plugin_store_expires_at ON plugin_store (expires_at)",
+        ],
+        down: &["DROP INDEX plugin_store_expires_at", "DROP TABLE plugin_partitions"],
+    },
 ];
 
 /// Migrates the tables to a version, by default to the last one of this program. Migrations that this program does not

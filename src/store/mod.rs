@@ -8,11 +8,14 @@ mod audit_reader;
 mod audit_row;
 mod connections;
 mod database;
+mod erase_values;
 mod error;
 mod file;
 mod insert;
+mod keep_values;
 mod limits;
 mod memory;
+mod memory_values;
 mod migrations;
 mod pooler;
 mod queue;
@@ -21,6 +24,7 @@ mod retention;
 mod sources;
 mod statements;
 mod target;
+mod values;
 mod writer;
 
 use std::sync::Arc;
@@ -38,6 +42,7 @@ use self::database::Database;
 pub use self::error::StoreError;
 pub use self::limits::HistoryLimits;
 use self::memory::MemoryRecords;
+use self::memory_values::MemoryValues;
 use self::queue::{QueuedRow, Totals};
 pub use self::registry::{Registry, RegistryObject};
 pub use self::target::StoreTarget;
@@ -46,7 +51,7 @@ use crate::domain::history::{HistoryPage, HistoryQuery, RecordKind};
 use crate::domain::ports::{Audit, History, RecentFailures, Records};
 use crate::domain::record::{CallRecord, PluginExecution};
 
-/// The history of a gateway.
+/// The history of a gateway, and the values of its plugins.
 pub struct Store {
     memory: MemoryRecords,
     database: ArcSwapOption<Database>,
@@ -57,6 +62,8 @@ pub struct Store {
     audit: Arc<AuditCounts>,
     /// Why the database that the plan names is not used.
     not_open: ArcSwapOption<String>,
+    /// The values of plugins, without a database.
+    values: MemoryValues,
 }
 
 impl Store {
@@ -70,6 +77,7 @@ impl Store {
             chain: format!("{host}/{}", uuid::Uuid::now_v7()),
             audit: Arc::default(),
             not_open: ArcSwapOption::empty(),
+            values: MemoryValues::default(),
         }
     }
 
@@ -229,3 +237,5 @@ impl History for Store {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod values_tests;

@@ -1,5 +1,5 @@
-//! The values that plugins store (`ctx.store`), in a database. A row of `plugin_partitions` has the size of each partition, so that the
-//! quota need not add up its values.
+//! The values that plugins store (`ctx.store`), in a database. A row of `plugin_partitions` has the bytes that each partition takes,
+//! so that the quota need not add up its values.
 
 use sqlx::any::AnyRow;
 use sqlx::{Any, AnyConnection, AssertSqlSafe, Connection, Row, Transaction};
@@ -11,14 +11,16 @@ use super::target::Dialect;
 use crate::domain::partition::StoreScope;
 use crate::domain::values::{
     FULL_PARTITIONS, KeyRange, NewValue, PartitionFilter, PartitionOwner, PartitionView, StoredKey, StoredValue,
-    ValueError, ValuePlace,
+    ValueError, ValuePlace, Written,
 };
 
 /// The beginning of a stored value that is bytes. The text of no JSON begins so.
 const BYTES: &str = "base64:";
+/// The bytes that a value takes in addition to its key and its text.
+pub(super) const OF_ROW: u64 = 64;
 
 /// What a transaction found.
-type Found<T> = Result<Result<T, ValueError>, sqlx::Error>;
+pub(super) type Found<T> = Result<Result<T, ValueError>, sqlx::Error>;
 
 /// Returns the text of a value as its row has it.
 fn written(value: &StoredValue) -> String {
@@ -38,27 +40,33 @@ pub(super) fn size(value: &StoredValue) -> u64 {
     if value.is_bytes { length / 4 * 3 } else { length }
 }
 
-fn unavailable(why: &StoreError) -> ValueError {
+/// Returns the bytes that a value with this key takes of the quota.
+pub(super) fn charge(key: &str, size: u64) -> u64 {
+    size + key.chars().count() as u64 + OF_ROW
+}
+
+pub(super) fn unavailable(why: &StoreError) -> ValueError {
     ValueError::Unavailable(why.to_string())
 }
 
 impl Connections {
-    /// Runs statements in one transaction that no other write to the partition interrupts.
-    async fn exclusive<T: Send>(
+    /// Runs statements in one transaction that no other write to the partition interrupts. A connection on which that fails is closed.
+    pub(super) async fn exclusive<T: Send>(
         &self,
-        place: &ValuePlace,
+        plugin: &str,
+        tenant: &str,
         run: impl AsyncFnOnce(&mut Transaction<'_, Any>) -> Found<T>,
     ) -> Result<T, ValueError> {
         self.prepare().await.map_err(|why| unavailable(&why))?;
+        let _slot = self.value_slots.acquire().await;
+        let mut connection = self.pool.acquire().await.map_err(|why| unavailable(&self.error(&why)))?;
         let whole = async {
-            let mut connection = self.pool.acquire().await?;
             let connection: &mut AnyConnection = &mut connection;
             let begin = if self.target.dialect() == Dialect::Sqlite { "BEGIN IMMEDIATE" } else { "BEGIN" };
             let mut transaction = connection.begin_with(begin).await?;
             if self.target.dialect() == Dialect::Postgres {
                 let lock = "SELECT CAST(pg_advisory_xact_lock(hashtextextended($1, 52)) AS TEXT)";
-                let name = format!("{} {}", place.plugin, place.tenant());
-                sqlx::query(lock).bind(name).execute(&mut *transaction).await?;
+                sqlx::query(lock).bind(format!("{plugin} {tenant}")).execute(&mut *transaction).await?;
             }
             let found = run(&mut transaction).await?;
             match &found {
@@ -67,18 +75,32 @@ impl Connections {
             }
             Ok(found)
         };
-        self.within(whole).await.map_err(|why| unavailable(&why))?
+        let done = self.within(whole).await;
+        if done.is_err() {
+            connection.close_on_drop();
+        }
+        done.map_err(|why| unavailable(&why))?
     }
 
     /// Runs a statement that reads rows.
-    async fn rows<T>(
+    pub(super) async fn rows<T>(
         &self,
         query: sqlx::query::Query<'_, Any, sqlx::any::AnyArguments>,
         read: impl Fn(&AnyRow) -> Result<T, sqlx::Error>,
     ) -> Result<Vec<T>, ValueError> {
         self.prepare().await.map_err(|why| unavailable(&why))?;
+        let _slot = self.value_slots.acquire().await;
         let rows = self.within(query.fetch_all(&self.pool)).await.map_err(|why| unavailable(&why))?;
         rows.iter().map(read).collect::<Result<_, _>>().map_err(|why| unavailable(&self.error(&why)))
+    }
+
+    /// Notes that a partition is used, if there is one.
+    pub(super) async fn touch_partition(&self, place: &ValuePlace, now: u64) -> Result<(), ValueError> {
+        let sql = "UPDATE plugin_partitions SET used_at = $3 WHERE plugin = $1 AND tenant = $2";
+        self.prepare().await.map_err(|why| unavailable(&why))?;
+        let _slot = self.value_slots.acquire().await;
+        let update = sqlx::query(sql).bind(place.plugin.clone()).bind(place.tenant()).bind(number(now));
+        self.within(update.execute(&self.pool)).await.map(drop).map_err(|why| unavailable(&why))
     }
 
     pub(super) async fn use_partition(
@@ -90,6 +112,7 @@ impl Connections {
         let sql = "INSERT INTO plugin_partitions (plugin, tenant, scope, principal, conversation, bytes, used_at) VALUES \
                    ($1, $2, $3, $4, $5, 0, $6) ON CONFLICT (plugin, tenant) DO UPDATE SET used_at = $6";
         self.prepare().await.map_err(|why| unavailable(&why))?;
+        let _slot = self.value_slots.acquire().await;
         let storable = |text: &str| text.chars().map(super::statements::storable).collect::<String>();
         let insert = sqlx::query(sql).bind(place.plugin.clone()).bind(place.tenant());
         let insert = insert.bind(format!("{:?}", owner.scope)).bind(storable(&owner.principal));
@@ -110,12 +133,14 @@ impl Connections {
         Ok(found.into_iter().next())
     }
 
-    pub(super) async fn set_value(&self, place: &ValuePlace, new: NewValue, now: u64) -> Result<u64, ValueError> {
-        self.exclusive(place, async |transaction| set(transaction, place, &new, now).await).await
+    pub(super) async fn set_value(&self, place: &ValuePlace, new: NewValue, now: u64) -> Result<Written, ValueError> {
+        let ceiling = self.ceiling_of_values();
+        let set = async |transaction: &mut Transaction<'_, Any>| set(transaction, place, &new, now, ceiling).await;
+        self.exclusive(&place.plugin, &place.tenant(), set).await
     }
 
     pub(super) async fn delete_value(&self, place: &ValuePlace, key: &str) -> Result<bool, ValueError> {
-        self.exclusive(place, async |transaction| {
+        self.exclusive(&place.plugin, &place.tenant(), async |transaction| {
             let found = current(transaction, place, key, 0).await?;
             let Some((_, bytes)) = found else { return Ok(Ok(false)) };
             remove(transaction, place, key).await?;
@@ -152,61 +177,15 @@ impl Connections {
         );
         self.rows(filtered(&sql, filter), view).await
     }
-
-    pub(super) async fn erase_partitions(&self, filter: &PartitionFilter) -> Result<u64, ValueError> {
-        self.prepare().await.map_err(|why| unavailable(&why))?;
-        let erase = async {
-            let mut transaction = self.pool.begin().await?;
-            let values = format!(
-                "DELETE FROM plugin_store WHERE (plugin, tenant) IN (SELECT p.plugin, p.tenant FROM plugin_partitions p \
-                 WHERE {FILTER})"
-            );
-            filtered(&values, filter).execute(&mut *transaction).await?;
-            let rows = format!(
-                "DELETE FROM plugin_partitions WHERE (plugin, tenant) IN (SELECT p.plugin, p.tenant FROM plugin_partitions \
-                 p WHERE {FILTER})"
-            );
-            let erased = filtered(&rows, filter).execute(&mut *transaction).await?.rows_affected();
-            transaction.commit().await?;
-            Ok(erased)
-        };
-        self.within(erase).await.map_err(|why| unavailable(&why))
-    }
-
-    /// Removes values that have ended, and conversations that nobody has used since `idle_since`.
-    pub(super) async fn remove_values(&self, now: i64, idle_since: i64) -> Result<(), StoreError> {
-        let statements = [
-            ("DELETE FROM plugin_store WHERE expires_at <= $1", now),
-            (
-                "DELETE FROM plugin_store WHERE (plugin, tenant) IN (SELECT plugin, tenant FROM plugin_partitions WHERE \
-                 scope = 'Conversation' AND used_at < $1)",
-                idle_since,
-            ),
-            ("DELETE FROM plugin_partitions WHERE scope = 'Conversation' AND used_at < $1", idle_since),
-            // A value can be set in between.
-            (
-                "UPDATE plugin_partitions SET bytes = (SELECT CAST(COALESCE(SUM(size), 0) AS BIGINT) FROM plugin_store s \
-                 WHERE s.plugin = plugin_partitions.plugin AND s.tenant = plugin_partitions.tenant) WHERE bytes > 0 AND $1 \
-                 > 0",
-                now,
-            ),
-        ];
-        let sweep = async {
-            let mut transaction = self.pool.begin().await?;
-            for (statement, time) in statements {
-                sqlx::query(statement).bind(time).execute(&mut *transaction).await?;
-            }
-            transaction.commit().await
-        };
-        self.within(sweep).await
-    }
 }
 
 /// The condition of a [`PartitionFilter`] on `plugin_partitions p`. An empty text stands for any.
-const FILTER: &str =
-    "p.plugin = $1 AND ($2 = '' OR p.principal = $2) AND ($3 = '' OR p.conversation = $3)";
+pub(super) const FILTER: &str = "p.plugin = $1 AND ($2 = '' OR p.principal = $2) AND ($3 = '' OR p.conversation = $3)";
 
-fn filtered<'q>(sql: &str, filter: &PartitionFilter) -> sqlx::query::Query<'q, Any, sqlx::any::AnyArguments> {
+pub(super) fn filtered<'q>(
+    sql: &str,
+    filter: &PartitionFilter,
+) -> sqlx::query::Query<'q, Any, sqlx::any::AnyArguments> {
     let query = sqlx::query(AssertSqlSafe(sql.to_owned())).bind(filter.plugin.clone());
     query.bind(filter.principal.clone().unwrap_or_default()).bind(filter.conversation.clone().unwrap_or_default())
 }
@@ -231,7 +210,7 @@ fn view(row: &AnyRow) -> Result<PartitionView, sqlx::Error> {
     })
 }
 
-/// Returns the version and the size of a value that has not ended.
+/// Returns the version of a value that has not ended, and the bytes that it takes.
 async fn current(
     transaction: &mut Transaction<'_, Any>,
     place: &ValuePlace,
@@ -242,7 +221,11 @@ async fn current(
                OR expires_at > $4)";
     let select = sqlx::query(sql).bind(place.plugin.clone()).bind(place.tenant()).bind(key.to_owned());
     let row = select.bind(number(now)).fetch_optional(&mut **transaction).await?;
-    row.map(|row| Ok((row.try_get::<i64, _>(0)?.unsigned_abs(), row.try_get(1)?))).transpose()
+    let read = |row: AnyRow| {
+        let (version, size): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
+        Ok((version.unsigned_abs(), number(charge(key, size.unsigned_abs()))))
+    };
+    row.map(read).transpose()
 }
 
 async fn remove(transaction: &mut Transaction<'_, Any>, place: &ValuePlace, key: &str) -> Result<(), sqlx::Error> {
@@ -251,10 +234,15 @@ async fn remove(transaction: &mut Transaction<'_, Any>, place: &ValuePlace, key:
     delete.execute(&mut **transaction).await.map(drop)
 }
 
-async fn add_bytes(transaction: &mut Transaction<'_, Any>, place: &ValuePlace, bytes: i64) -> Result<(), sqlx::Error> {
+/// Adds to the bytes of a partition. Returns whether there is one.
+async fn add_bytes(
+    transaction: &mut Transaction<'_, Any>,
+    place: &ValuePlace,
+    bytes: i64,
+) -> Result<bool, sqlx::Error> {
     let sql = "UPDATE plugin_partitions SET bytes = bytes + $3 WHERE plugin = $1 AND tenant = $2";
     let update = sqlx::query(sql).bind(place.plugin.clone()).bind(place.tenant()).bind(bytes);
-    update.execute(&mut **transaction).await.map(drop)
+    Ok(update.execute(&mut **transaction).await?.rows_affected() > 0)
 }
 
 /// Returns the bytes of the partition, and those of all partitions of the plugin in the namespace.
@@ -269,29 +257,51 @@ async fn used(transaction: &mut Transaction<'_, Any>, place: &ValuePlace) -> Res
     Ok((row.try_get(0)?, row.try_get(1)?))
 }
 
-async fn set(transaction: &mut Transaction<'_, Any>, place: &ValuePlace, new: &NewValue, now: u64) -> Found<u64> {
+/// Returns the bytes of all partitions.
+async fn used_by_all(transaction: &mut Transaction<'_, Any>) -> Result<i64, sqlx::Error> {
+    let sql = "SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM plugin_partitions";
+    sqlx::query(sql).fetch_one(&mut **transaction).await?.try_get(0)
+}
+
+/// Sets a value. All values together take at most `ceiling` bytes.
+async fn set(
+    transaction: &mut Transaction<'_, Any>,
+    place: &ValuePlace,
+    new: &NewValue,
+    now: u64,
+    ceiling: Option<u64>,
+) -> Found<Written> {
     let found = current(transaction, place, &new.key, now).await?;
     let (version, before) = found.unwrap_or_default();
     if new.if_version.is_some_and(|wanted| wanted != version) {
         return Ok(Err(ValueError::Conflict(version)));
     }
-    if found.is_none() && let Some((_, ended)) = current(transaction, place, &new.key, 0).await? {
+    if found.is_none()
+        && let Some((_, ended)) = current(transaction, place, &new.key, 0).await?
+    {
         remove(transaction, place, &new.key).await?;
         add_bytes(transaction, place, -ended).await?;
     }
-    let more = number(size(&new.value));
-    let (of_partition, of_all) = used(transaction, place).await?;
-    for (used, quota) in [(of_partition, new.quota), (of_all, new.quota.saturating_mul(FULL_PARTITIONS))] {
+    let size = size(&new.value);
+    let more = number(charge(&new.key, size));
+    let (of_partition, of_plugin) = used(transaction, place).await?;
+    let mut quotas = vec![(of_partition, new.quota), (of_plugin, new.quota.saturating_mul(FULL_PARTITIONS))];
+    if let Some(ceiling) = ceiling {
+        quotas.push((used_by_all(transaction).await?, ceiling));
+    }
+    for (used, quota) in quotas {
         if more > before && used - before + more > number(quota) {
             return Ok(Err(ValueError::Full { used: used.unsigned_abs(), quota }));
         }
+    }
+    if !add_bytes(transaction, place, more - before).await? {
+        return Ok(Err(ValueError::NoPartition));
     }
     let sql = "INSERT INTO plugin_store (plugin, tenant, key, value, version, size, updated_at, expires_at) VALUES ($1, $2, \
                $3, $4, $5, $6, $7, $8) ON CONFLICT (plugin, tenant, key) DO UPDATE SET value = $4, version = $5, size = $6, \
                updated_at = $7, expires_at = $8";
     let insert = sqlx::query(sql).bind(place.plugin.clone()).bind(place.tenant()).bind(new.key.clone());
-    let insert = insert.bind(written(&new.value)).bind(number(version + 1)).bind(more).bind(number(now));
+    let insert = insert.bind(written(&new.value)).bind(number(version + 1)).bind(number(size)).bind(number(now));
     insert.bind(new.expires_at.map(number)).execute(&mut **transaction).await?;
-    add_bytes(transaction, place, more - before).await?;
-    Ok(Ok(version + 1))
+    Ok(Ok(Written { version: version + 1, bytes: (of_plugin - before + more).unsigned_abs() }))
 }

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::connections::Connections;
 use super::error::StoreError;
 use super::insert::Insert;
-use super::limits::SharedLimits;
+use super::limits::{IDLE_CONVERSATION, SharedLimits};
 use super::queue::{Counts, QueuedRow};
 use super::retention::ROWS as ROWS_REMOVED;
 use super::sources;
@@ -127,7 +127,15 @@ impl Writer {
                 break;
             }
         }
-        self.connections.make_room(self.limits.max_bytes()).await
+        let idle = now.saturating_sub(IDLE_CONVERSATION.as_millis());
+        let [now, idle] = [now, idle].map(|time| i64::try_from(time).unwrap_or_default());
+        self.connections.make_room(self.limits.max_bytes()).await?;
+        if let Err(why) = self.connections.remove_values(now, idle).await {
+            tracing::warn!(
+                "values of plugins that have ended are not removed: {why}. They are hidden, and removed later"
+            );
+        }
+        Ok(())
     }
 
     /// Logs a failure and waits before the next attempt. Returns `false` if the store is closed.

@@ -17,7 +17,7 @@ use super::admin_history::{calls, executions};
 use super::admin_plugins::{plugin, plugins};
 use super::admin_query::{AdminError, AdminQuery, AdminState, ListPage, PageResult, limit, list_query, page};
 use super::openapi::{Api, Tagged};
-use super::{invocations, runs, status, stopping};
+use super::{admin_values, invocations, runs, status, stopping};
 use crate::domain::history::is_named;
 use crate::domain::identity::Identity;
 use crate::domain::method::Method;
@@ -74,6 +74,8 @@ fn api() -> Api {
         .get("/api/v1/calls", "Recorded calls, newest first", calls)
         .get("/api/v1/plugins", "The plugins of the plan", plugins)
         .get("/api/v1/plugins/{type}/{id}", "A plugin, by its type and its name", plugin)
+        .get("/api/v1/store", "The partitions of the values that a plugin stores", admin_values::list)
+        .post("/api/v1/store/erase", "erase", "Erase partitions of a plugin with their values", admin_values::erase)
         .get("/api/v1/workers", "The worker processes", workers)
         .get("/api/v1/chains", "The chains of the plan, in the order in which they run", chains)
         .get("/api/v1/upstreams", "The upstreams of the plan", upstreams)

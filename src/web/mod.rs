@@ -8,6 +8,7 @@ mod admin_access;
 mod admin_history;
 mod admin_plugins;
 mod admin_query;
+mod admin_values;
 mod asked;
 mod audited_change;
 mod authenticate;

@@ -278,6 +278,21 @@ impl<T: JsonSchema> Answer for Created<T> {
     }
 }
 
+/// The answer to a request that changed an object, and what the audit trail calls it.
+pub(super) struct Changed<T>(pub(super) T, pub(super) String);
+
+impl<T: Serialize> IntoResponse for Changed<T> {
+    fn into_response(self) -> Response {
+        (Extension(Target(self.1)), Json(self.0)).into_response()
+    }
+}
+
+impl<T: JsonSchema> Answer for Changed<T> {
+    fn describe(operation: &mut Value, schemas: &mut Schemas) {
+        Json::<T>::describe(operation, schemas);
+    }
+}
+
 /// An answer with an ETag, a digest of its body, so that frequent requests get short answers while nothing changes.
 pub(super) struct Tagged<T>(Response, PhantomData<T>);
 

@@ -17,7 +17,7 @@ use crate::floor::Floor;
 use crate::load::{quantile, text};
 use crate::options::Options;
 use cold::{Cold, cpu_seconds};
-use plugins::{FOREVER, KINDS, Kind, MODULE, MODULE_LABEL, Rig};
+use plugins::{FOREVER, KINDS, Kind, LINES_LABEL, MODULE, MODULE_LABEL, Rig};
 
 /// Content sizes, in bytes.
 const SIZES: [usize; 3] = [1 << 10, 50 << 10, 1 << 20];
@@ -124,9 +124,19 @@ async fn of_size(bytes: usize, cold: &Cold, extent: &Extent, outcome: &mut Outco
     }
     let echo = outcome.add("echo between two processes", bytes, echo)?;
     let plain = outcome.add("a plain process a call", bytes, plain)?;
+    let mut lines = f64::NAN;
     for (kind, calls) in KINDS.iter().zip(calls) {
         let calls = outcome.add(kind.label, bytes, calls)?;
         judge(*kind, &calls, &echo, &plain, outcome);
+        if kind.is_python && bytes == SIZES[0] {
+            outcome.hold(
+                format!("{} p50 over that of JavaScript, {bytes} bytes", kind.label),
+                calls.p50_us / lines,
+                2.0,
+            );
+        } else if kind.label == LINES_LABEL {
+            lines = calls.p50_us;
+        }
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow, ensure};
 use hawsepipe::domain::digest::sha256_hex;
 use hawsepipe::domain::ids::ObjectKey;
-use hawsepipe::domain::plan::{PluginLimits, PluginPlan, Runtime};
+use hawsepipe::domain::plan::{InterpreterPlan, PluginLimits, PluginPlan, Runtime, WrapperPlan};
 use hawsepipe::domain::plugin::{ContentType, Encoding, Failure, Input, Metadata, Phase, PluginKind, Protocol, Role};
 use hawsepipe::domain::ports::{
     Answering, Host, LinkedPlugin, Loading, PluginProgress, RunPlugin, WorkerInfo, WorkerState,
@@ -22,6 +22,8 @@ const SOON: Duration = Duration::from_secs(30);
 
 /// The label of a Module in the report.
 pub const MODULE_LABEL: &str = "Module";
+/// The label of a Lines script in JavaScript.
+pub const LINES_LABEL: &str = "Lines";
 /// The code of a Module.
 pub const MODULE: &str = "export default ({ rawContent }) => ({ text: rawContent, continue: true });";
 /// The code of a script that serves one call.
@@ -31,6 +33,11 @@ process.stdout.write(JSON.stringify({ text: input.rawContent, continue: true }))
 const LINES: &str = "require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
   process.stdout.write(`${JSON.stringify({ text: JSON.parse(line).rawContent, continue: true })}\\n`);
 });";
+/// The same in Python.
+const PYTHON: &str = "import json, sys
+for line in sys.stdin:
+    print(json.dumps({'text': json.loads(line)['rawContent'], 'continue': True}), flush=True)
+";
 /// The code of a script that answers message by message, in MessagePack.
 const PACKED: &str = concat!(
     include_str!("../../../tests/it/node/msgpack.mjs"),
@@ -47,19 +54,22 @@ pub struct Kind {
     protocol: Protocol,
     reuse: bool,
     encoding: Encoding,
+    /// Whether Python runs the code.
+    pub is_python: bool,
     /// The extension distinguishes ESM from CommonJS.
     file_name: &'static str,
     code: &'static str,
 }
 
 const fn kind(label: &'static str, protocol: Protocol, file_name: &'static str, code: &'static str) -> Kind {
-    Kind { label, protocol, reuse: false, encoding: Encoding::Json, file_name, code }
+    Kind { label, protocol, reuse: false, encoding: Encoding::Json, is_python: false, file_name, code }
 }
 
 /// The kinds that are measured call by call.
-pub const KINDS: [Kind; 5] = [
+pub const KINDS: [Kind; 6] = [
     Kind::module(MODULE),
-    kind("Lines", Protocol::Lines, "plugin.cjs", LINES),
+    kind(LINES_LABEL, Protocol::Lines, "plugin.cjs", LINES),
+    Kind { is_python: true, ..kind("Lines, Python", Protocol::Lines, "plugin", PYTHON) },
     Kind { encoding: Encoding::MessagePack, ..kind("Lines, MessagePack", Protocol::Lines, "plugin.mjs", PACKED) },
     Kind { reuse: true, ..kind("Once, reuse", Protocol::Once, "plugin.cjs", ONCE) },
     Kind::once(),
@@ -89,7 +99,7 @@ impl Kind {
     /// Makes the linked plugin, with up to `size` workers.
     pub fn link(self, size: u32) -> Arc<LinkedPlugin> {
         let plan = PluginPlan {
-            wrapper: None,
+            wrapper: self.is_python.then(|| WrapperPlan { interpreter: Some(python()), args: Vec::new() }),
             kind: PluginKind::Middleware,
             version: None,
             descriptor: Default::default(),
@@ -126,6 +136,11 @@ impl Kind {
         let identity = format!("{self:?}/{size}");
         Arc::new(LinkedPlugin { plan, code: self.code.into(), env: Vec::new(), identity, pool_size: size })
     }
+}
+
+/// The Python of PATH.
+fn python() -> InterpreterPlan {
+    InterpreterPlan { name: "python3".into(), path: "python3".into(), read_paths: Vec::new() }
 }
 
 /// A plugin and the workers that run it.

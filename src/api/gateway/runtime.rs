@@ -38,8 +38,10 @@ pub struct GatewayPlugins {
     pub namespaces: Option<FromNamespaces>,
     /// Selects the typed plugins of these namespaces by their labels. Default: all typed plugins of these namespaces.
     pub selector: Option<Selector>,
-    /// How plugins are found: `Declared` uses Plugin objects only, `Directory` also uses each folder
-    /// `{pluginDir}/{type}/{id}/` that has a plugin.json. Default: Declared.
+    /// How plugins are found: `Declared` uses Plugin objects only. `Directory`, which only a standalone gateway has, also makes a
+    /// Plugin of each folder below `pluginDir` with a plugin.json, of the modules in `config/plugins.json`, of
+    /// `wrappers/*/manifest.json`, and of packages in `node_modules` beside `pluginDir`. An object takes precedence over a
+    /// folder of its name. Default: Declared.
     pub discovery: Option<Discovery>,
     /// Folder of plugin code; the `source.path` of a plugin is relative to it. If the MCPGateway is read from a file, a
     /// relative `pluginDir` starts at the folder of that file. Default: `/plugins` in a cluster, otherwise the folder

@@ -9,7 +9,7 @@ use super::findings::Findings;
 use super::model::models;
 use super::place::ManifestSource;
 use super::route_hosts;
-use super::runtime::runtime;
+use super::runtime::{discovers, runtime};
 use super::shared::{key, namespaces, object_ref, selector, size};
 use crate::api::gateway::inbound::Listener;
 use crate::api::gateway::pods::workload;
@@ -79,8 +79,8 @@ pub fn gateway(object: &MCPGateway, place: ManifestSource<'_>) -> (GatewayInput,
     note_cluster(spec, &plan.listeners, place, &mut findings);
     note_later(spec, &mut findings);
     let ([upstreams, chains, pipelines, sections, plugins], pinned) = (selected(spec), spec.pinned_revision.clone());
-    let access_tests = access_tests(spec.authorization.as_ref(), &own);
-    let input = GatewayInput { plan, upstreams, chains, pipelines, sections, plugins, access_tests, pinned };
+    let (access_tests, discovers) = (access_tests(spec.authorization.as_ref(), &own), discovers(spec.plugins.as_ref()));
+    let input = GatewayInput { plan, upstreams, chains, pipelines, sections, plugins, discovers, access_tests, pinned };
     (input, findings.finish())
 }
 

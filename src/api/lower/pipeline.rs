@@ -9,15 +9,16 @@ use crate::api::canonical::{canonical, canonical_text};
 use crate::api::pipeline::declared::{
     Agent, AgentOverride, AgentType, Customization, Declared, InsertedPhase, Synthesizer,
 };
-use crate::api::pipeline::{Budgets, ToolPipeline, ToolPipelineSpec};
+use crate::api::pipeline::{self as api, Budgets, ToolPipeline, ToolPipelineSpec};
 use crate::api::shared::ObjectRef;
 use crate::api::values::FreeObject;
 use crate::config::input::PipelineInput;
 use crate::domain::ids::{Kind, ObjectId};
+use crate::domain::partition::StoreScope;
 use crate::domain::plan::{
     AgentKind, AgentOverridePlan, AgentPlan, ArgumentValidation, CustomizationPlan, EraSetting, HealthPlan,
     HttpTransport, InsertedPhasePlan, OutputFormat, OutputTypePlan, PhasePluginPlan, PipelineBudgets, PipelinePlan,
-    Refusal, RetryPlan, RetryWhen, SynthesizerConfig, SynthesizerPlan, TransportPlan, UpstreamPlan,
+    PipelineStorePlan, Refusal, RetryPlan, RetryWhen, SynthesizerConfig, SynthesizerPlan, TransportPlan, UpstreamPlan,
 };
 use crate::domain::plugin::PluginKind;
 use crate::domain::problem::Problem;
@@ -104,7 +105,7 @@ fn plan(spec: &ToolPipelineSpec, namespace: &str, name: &str) -> PipelinePlan {
     let output_type = output_plugin.map(of_type(PluginKind::OutputType));
     PipelinePlan {
         definition: definition(spec, name, output.as_ref()).to_string(),
-        query_argument: QUERY.to_owned(),
+        query_argument: query_argument(spec).to_owned(),
         include: tools.map(|tools| tools.include.clone().unwrap_or_else(|| vec!["**".into()])).unwrap_or_default(),
         exclude: tools.and_then(|tools| tools.exclude.clone()).unwrap_or_default(),
         models: models(spec.models.as_ref(), namespace),
@@ -117,6 +118,7 @@ fn plan(spec: &ToolPipelineSpec, namespace: &str, name: &str) -> PipelinePlan {
         customizers: declared.customizers.iter().flatten().map(customizer).collect(),
         prompt_providers: declared.prompt_providers.iter().flatten().map(provider).collect(),
         helpers: Vec::new(),
+        store: store(spec),
         output_schema: output.map(|schema| canonical(&schema).to_string()),
         output_type: output_type.map(|plugin| OutputTypePlan { plugin, written: written.clone() }),
         is_report: spec.output.as_ref().is_none_or(|output| output.schema.is_none() && output.plugin.is_none())
@@ -124,6 +126,22 @@ fn plan(spec: &ToolPipelineSpec, namespace: &str, name: &str) -> PipelinePlan {
             && !synthesizer.is_markdown,
         synthesizer,
     }
+}
+
+/// Returns the name of the argument that is the query.
+fn query_argument(spec: &ToolPipelineSpec) -> &str {
+    spec.tool.query_argument.as_deref().unwrap_or(QUERY)
+}
+
+/// Returns whose values the steps store.
+fn store(spec: &ToolPipelineSpec) -> PipelineStorePlan {
+    let Some(written) = &spec.store else { return PipelineStorePlan::default() };
+    let scope = match written.scope {
+        None | Some(api::StoreScope::Conversation) => StoreScope::Conversation,
+        Some(api::StoreScope::Principal) => StoreScope::Principal,
+        Some(api::StoreScope::Shared) => StoreScope::Shared,
+    };
+    PipelineStorePlan { scope, writers: written.writers.clone() }
 }
 
 /// Returns the schema of the output: the written one, or that of a report or of Markdown if an agent writes one.
@@ -188,7 +206,8 @@ fn synthesizer(written: Option<&Synthesizer>) -> SynthesizerConfig {
 /// Returns the definition of the tool that clients see.
 fn definition(spec: &ToolPipelineSpec, name: &str, output: Option<&Value>) -> Value {
     let tool = &spec.tool;
-    let schema = tool.input_schema.as_ref().map_or_else(default_schema, |schema| Value::Object(schema.0.clone()));
+    let schema = tool.input_schema.as_ref();
+    let schema = schema.map_or_else(|| default_schema(query_argument(spec)), |schema| Value::Object(schema.0.clone()));
     let mut definition = json!({
         "name": tool.name.as_deref().unwrap_or(name),
         "description": tool.description,
@@ -209,8 +228,8 @@ fn definition(spec: &ToolPipelineSpec, name: &str, output: Option<&Value>) -> Va
     definition
 }
 
-fn default_schema() -> Value {
-    json!({"type": "object", "properties": {QUERY: {"type": "string"}}, "required": [QUERY]})
+fn default_schema(query: &str) -> Value {
+    json!({"type": "object", "properties": {query: {"type": "string"}}, "required": [query]})
 }
 
 fn budgets(written: Option<&Budgets>) -> PipelineBudgets {

@@ -279,6 +279,7 @@ fn limits(spec: &PluginSpec) -> PluginLimits {
         max_output: size(written.max_output_size.as_ref()).unwrap_or(defaults.max_output),
         max_stderr: written.max_stderr_size.as_ref().and_then(Quantity::value).unwrap_or(defaults.max_stderr),
         memory: size(written.memory.as_ref()).unwrap_or(defaults.memory),
+        store: size(written.store_size.as_ref()).unwrap_or(defaults.store),
     }
 }
 

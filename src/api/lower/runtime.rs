@@ -8,8 +8,12 @@ use super::shared::{below, program, size};
 use crate::api::gateway::runtime::{self as api, Discovery, GatewayPlugins, Interpreter};
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::{InterpreterPlan, Runtime};
+use crate::domain::reason::Reason;
 use crate::domain::sandbox::SandboxMode;
 
+/// Why a gateway in a cluster looks for no plugins.
+const ONLY_STANDALONE: &str =
+    "only pods see the folders of plugins: `hawsepipe plugin import DIR` makes Plugins of them";
 /// The interpreter of standalone gateways that name none.
 const PYTHON: &str = "python3";
 
@@ -24,7 +28,9 @@ pub(super) fn runtime(
     let interpreters = interpreters(written, place);
     let defaults = Runtime { plugin_dir: plugin_dir.to_owned(), interpreters, ..Runtime::default() };
     let Some(written) = written else { return defaults };
-    findings.later(written.discovery == Some(Discovery::Directory), "spec.plugins.discovery");
+    if let (true, ManifestSource::Cluster { .. }) = (discovers(Some(written)), place) {
+        findings.wrong(Reason::StandaloneOnly, "spec.plugins.discovery", ONLY_STANDALONE);
+    }
     Runtime {
         plugin_dir: written.plugin_dir.as_deref().map_or(defaults.plugin_dir, |path| below(folder, path)),
         node_executable: written.node_executable.as_deref().map_or(defaults.node_executable, |n| program(folder, n)),
@@ -38,6 +44,11 @@ pub(super) fn runtime(
         allowed_wrappers: written.allowed_wrappers.iter().flatten().map(|name| object(name, gateway)).collect(),
         interpreters: defaults.interpreters,
     }
+}
+
+/// Whether a gateway looks for plugins in folders.
+pub(super) fn discovers(written: Option<&GatewayPlugins>) -> bool {
+    written.is_some_and(|written| written.discovery == Some(Discovery::Directory))
 }
 
 /// Returns the object that a name, or a namespace and a name, stands for in a gateway.

@@ -64,6 +64,8 @@ pub struct ToolPipelineSpec {
     pub tools: Option<ChainTools>,
     /// Limits of one run. Default: each field's own default.
     pub budgets: Option<Budgets>,
+    /// Whose values the steps store (`ctx.store`). Default: each field's own default.
+    pub store: Option<PipelineStore>,
     /// Language models by role. These models take precedence over the gateway's models for the same roles. Their API
     /// keys are read from Secrets in the pipeline's namespace. Default: only the gateway's models.
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["role"]))]
@@ -97,6 +99,44 @@ pub struct PipelineTool {
     pub annotations: Option<ToolAnnotations>,
     /// JSON Schema of the tool's arguments. Default: an object with a string `prompt`.
     pub input_schema: Option<FreeObject>,
+    /// Argument that is the query of a run. Without that argument, the query is the JSON of all arguments. Default: prompt.
+    #[schemars(length(min = 1, max = 64))]
+    pub query_argument: Option<String>,
+}
+
+/// Whose values the steps of a pipeline store.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new(
+    "!has(self.scope) || self.scope != 'Shared' || has(self.writers)"
+).message(
+    "store: scope Shared needs writers: who may change what all callers read"
+))]
+#[x_kube(validation = Rule::new(
+    "!has(self.writers) || has(self.scope) && self.scope == 'Shared'"
+).message(
+    "store: writers is for scope Shared: other callers do not read what a run of another scope stores"
+))]
+pub struct PipelineStore {
+    /// Whose values a run writes: those of its `Conversation`, of its caller (`Principal`), or of all callers (`Shared`). Every
+    /// run reads those of all callers too. Default: Conversation.
+    pub scope: Option<StoreScope>,
+    /// CEL over `identity`, as in rules of a gateway: who may change the values that all callers read. Required with scope
+    /// Shared.
+    #[schemars(length(min = 1, max = 4096))]
+    pub writers: Option<String>,
+}
+
+/// Whose values a run writes: those of its `Conversation`, of its caller (`Principal`), or of all callers (`Shared`). Every run
+/// reads those of all callers too. Default: Conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum StoreScope {
+    /// Values of runs of the same conversation by the same caller.
+    Conversation,
+    /// Values of runs of the same caller.
+    Principal,
+    /// Values of all runs with this scope.
+    Shared,
 }
 
 /// Limits of one run of a pipeline.

@@ -88,6 +88,9 @@ pub struct PluginLimits {
     pub max_input_size: Option<Size>,
     /// Maximum size of the content that the plugin returns. Default: 8Mi.
     pub max_output_size: Option<Size>,
+    /// Maximum size of the values that the plugin stores (`ctx.store`) for one conversation, caller or namespace, by the
+    /// pipeline's `store.scope`; and 16 times that in all. Default: 64Mi.
+    pub store_size: Option<Size>,
     /// Maximum size of the output to standard error in one execution. If a worker exceeds this limit, the worker is
     /// replaced. With `pool.concurrency` above 1, the output is counted from the start of the worker's latest
     /// execution. Default: 64Ki.

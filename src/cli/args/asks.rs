@@ -59,10 +59,44 @@ pub struct ShowArgs {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct PluginsArgs {
+    #[command(subcommand)]
+    pub command: Option<PluginsCommand>,
     /// Only plugins of this type
     #[arg(long = "type", value_name = "TYPE", value_parser = PluginKind::NAMES)]
     pub kind: Option<String>,
+    #[command(flatten)]
+    pub show: ShowArgs,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub enum PluginsCommand {
+    /// Show whose values a plugin stores and how large they are, or erase them
+    Store(PluginStoreArgs),
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Values are stored by steps of pipelines (`ctx.store`). No value is shown.
+
+Examples:
+  hawsepipe plugins store kb-notes
+  hawsepipe plugins store team-a/kb-notes --principal ann@example.com
+  hawsepipe plugins store kb-notes --principal ann@example.com --delete")]
+pub struct PluginStoreArgs {
+    /// The plugin: NAMESPACE/NAME, or NAME in the namespace `default`
+    #[arg(value_name = "PLUGIN", add = ArgValueCompleter::new(complete::plugins))]
+    pub plugin: String,
+    /// Only values of this caller
+    #[arg(long, value_name = "SUBJECT", value_parser = NonEmptyStringValueParser::new())]
+    pub principal: Option<String>,
+    /// Only values of this conversation
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new(), conflicts_with = "principal")]
+    pub conversation: Option<String>,
+    /// Erase the values that would be shown
+    #[arg(long)]
+    pub delete: bool,
     #[command(flatten)]
     pub show: ShowArgs,
 }
@@ -74,6 +108,7 @@ Examples:
   hawsepipe tools
   hawsepipe tools -o wide
   hawsepipe tools -o json | jq -r '.items[].name'
+  hawsepipe tools --format openai > tools.json
   hawsepipe tools --section 'runbooks/a.md## Deploy:17' --format openai
   hawsepipe tools pin files",
     args_conflicts_with_subcommands = true
@@ -86,7 +121,7 @@ pub struct ToolsArgs {
     #[arg(long, value_name = "SECTION")]
     pub section: Option<String>,
     /// Print the tools as the API of a model takes them
-    #[arg(long, value_enum, requires = "section", conflicts_with = "output")]
+    #[arg(long, value_enum, conflicts_with = "output")]
     pub format: Option<ModelFormat>,
     #[command(flatten)]
     pub show: ShowArgs,

@@ -24,6 +24,8 @@ pub enum PluginCommand {
     New(NewArgs),
     /// Run the tests beside plugins
     Test(TestArgs),
+    /// Print the manifests of the plugins in a folder
+    Import(ImportArgs),
     /// Print the TypeScript types of a plugin's input and output
     Types,
 }
@@ -65,6 +67,34 @@ pub struct PluginRunArgs {
     /// Output format
     #[arg(short, long, value_enum, default_value_t = ResultFormat::Text)]
     pub output: ResultFormat,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Of each folder with a plugin.json below DIR, of the modules in config/plugins.json, and of
+wrappers/*/manifest.json, a Plugin is printed, and a ConfigMap with its code. Code of several files needs
+--image, an image with the files of DIR. What cannot be imported is reported on standard error, and the
+exit code is 1. The same folder gives the same output.
+
+Examples:
+  hawsepipe plugin import plugins/ | kubectl apply -n mcp -f -
+  hawsepipe plugin import plugins/ --image registry.example.com/plugins@sha256:0123... > plugins.yaml")]
+pub struct ImportArgs {
+    /// The folder of plugins
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// The catalogue. Default: config/plugins.json in DIR or beside it, if there is one
+    #[arg(long, value_name = "FILE")]
+    pub catalogue: Option<PathBuf>,
+    /// Import the plugins of packages in node_modules beside DIR too
+    #[arg(long)]
+    pub packages: bool,
+    /// The namespace of the objects. Default: none is written
+    #[arg(short, long, value_name = "NAMESPACE")]
+    pub namespace: Option<String>,
+    /// The image that has the files of DIR at its root, for plugins of several files and for programs
+    #[arg(long, value_name = "REFERENCE")]
+    pub image: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -178,6 +178,11 @@ impl FunctionCase {
             caller["researchType"] = json!(research_type(&self.call_arguments()));
             context["run"] = json!({"id": id, "pipeline": "test/pipeline", "step": "step"});
         }
+        if kind == PluginKind::Phase {
+            caller["chatId"] = json!(id);
+            context["conversation"] = json!({"id": id});
+            context["store"] = json!({"durable": false});
+        }
         let has_caller = !["getTools", "getOutputSchema"].contains(&&*self.method);
         context["context"] = if has_caller { caller } else { Value::Null };
         to_raw(&context)

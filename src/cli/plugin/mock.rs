@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+use super::mock_store::MockStore;
 use super::test_input::json_text;
 use crate::cli::clock::SystemClock;
 use crate::domain::model::ModelAnswer;
@@ -26,6 +27,7 @@ pub struct MockHost(Mutex<MockState>);
 pub struct MockState {
     answers: Map<String, Value>,
     found: RunUse,
+    store: MockStore,
     llm_calls: u32,
     /// Tools that were called, and other requests with an answer, each with its arguments.
     pub requests: Vec<Value>,
@@ -132,6 +134,7 @@ impl Host for MockHost {
             "llm" => answering(op, state.completed(arguments), Reason::ModelUnavailable),
             "ask" => answered(state.asked(arguments)),
             "helper" => answered(state.helped(arguments)),
+            "store" => answered(state.store.answer(arguments)),
             _ => answered(state.found.answer(op, arguments, SystemClock::new().unix_millis())),
         }
     }

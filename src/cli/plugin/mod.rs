@@ -6,7 +6,9 @@ mod code;
 mod diff;
 mod floor;
 mod function;
+mod import;
 mod mock;
+mod mock_store;
 mod new;
 mod ports;
 mod run;
@@ -27,6 +29,7 @@ pub async fn plugin(args: PluginArgs) -> anyhow::Result<ExitCode> {
         PluginCommand::Bench(args) => bench::bench(args).await,
         PluginCommand::New(args) => new::new(&args),
         PluginCommand::Test(args) => test::test(args).await,
+        PluginCommand::Import(args) => import::import(&args),
         PluginCommand::Types => print_line(new::TYPES.trim_end()).map(|()| ExitCode::SUCCESS),
     }
 }

@@ -20,6 +20,7 @@ use crate::domain::plugin::Phase;
 use crate::domain::ports::{NoAuthentication, NoHistory, NoModels, ToClient};
 use crate::domain::record::{CallRecord, PluginExecution};
 use crate::domain::upstream::InputRound;
+use crate::domain::values::NoValues;
 use crate::domain::version::{Era, LEGACY_VERSIONS};
 use crate::engine::{CallRequest, Caller, Endpoint, Engine, Ports, Reply, TaskUse};
 use crate::node::WorkerMetrics;
@@ -71,6 +72,7 @@ impl TestGateway {
             plugins: Arc::new(workers),
             upstreams: Arc::new(upstream.clone()),
             models: Arc::new(NoModels),
+            values: Arc::new(NoValues),
             records: Arc::clone(&rows) as _,
             history: Arc::new(NoHistory),
             audit: None,

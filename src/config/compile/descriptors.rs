@@ -12,7 +12,7 @@ use crate::domain::reason::Reason;
 const FILE: &str = "plugin.json";
 
 /// Adds to a plugin what the file beside its code says of it. Its descriptor is that of the object. `facts` are those of
-/// JavaScript.
+/// JavaScript. For middleware, which needs no descriptor, a file that is not about it has no effect.
 ///
 /// # Errors
 /// If the file is no descriptor or is about another plugin, or if a member is wrong or is missing.
@@ -22,14 +22,16 @@ pub(super) fn describe(
     facts: Option<&CodeFacts>,
 ) -> Result<(), FieldFault> {
     let of_file = |why| (Reason::InvalidDescriptor, FILE.to_owned(), why);
-    let file = code.descriptor.map(Descriptor::parse).transpose().map_err(of_file)?.unwrap_or_default();
-    match file.names(&plugin.key.name, plugin.kind) {
-        Ok(()) => plugin.descriptor = std::mem::take(&mut plugin.descriptor).over(file),
-        // The files of several plugins that run in chains can be in one folder, and at most one of them is described.
+    let file = code.descriptor.map_or_else(|| Ok(Descriptor::default()), Descriptor::parse);
+    let named = file.and_then(|file| file.names(&plugin.key.name, plugin.kind).map(|()| file));
+    match named {
+        // Several plugins that run in chains can be in one folder, and at most one of them is described.
+        Ok(file) if plugin.kind.is_middleware() && (file.id.is_none() && file.name.is_none()) => {}
+        Ok(file) => plugin.descriptor = std::mem::take(&mut plugin.descriptor).over(file),
         Err(_) if plugin.kind.is_middleware() => {}
         Err(why) => return Err(of_file(why)),
     }
-    plugin.timeout_ms = plugin.timeout_ms.or(plugin.descriptor.timeout_ms);
+    plugin.timeout_ms = plugin.timeout_ms.or(plugin.descriptor.valid_timeout());
     put_version(plugin);
     check(plugin, !facts.is_some_and(describes_itself))
 }

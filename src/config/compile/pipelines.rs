@@ -10,7 +10,7 @@ use super::world::World;
 use super::{Faults, FieldFault, bounds, id, values};
 use crate::config::expr::Expression;
 use crate::config::input::{Inputs, Labels, PipelineInput};
-use crate::config::variables::{OF_CUSTOMIZATIONS, OF_LOOPS};
+use crate::config::variables::{OF_CUSTOMIZATIONS, OF_LOOPS, OF_WRITERS};
 use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::pipeline::{check_output_schema, rules};
 use crate::domain::plan::{GatewayTakes, PipelinePlan, Plan, Takes, UpstreamPlan};
@@ -59,6 +59,11 @@ impl PlannedKind for Pipelines<'_> {
             let Some(when) = &change.when else { continue };
             let field = format!("spec.declared.customizations[{index}].when");
             let compiled = Expression::compile(when, OF_CUSTOMIZATIONS);
+            faults.take(compiled.map_err(|why| (Reason::InvalidExpression, field, why)));
+        }
+        if let Some(writers) = &pipeline.store.writers {
+            let field = "spec.store.writers".to_owned();
+            let compiled = Expression::compile(writers, OF_WRITERS);
             faults.take(compiled.map_err(|why| (Reason::InvalidExpression, field, why)));
         }
         faults.take(check_input_schema(pipeline));

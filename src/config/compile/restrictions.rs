@@ -84,7 +84,8 @@ fn uses(plan: &Plan) -> impl Iterator<Item = (&ObjectKey, &ObjectKey, bool)> {
         available.map(|entry| (&chain.key, &entry.plugin, entry.config.is_some()))
     });
     let steps = plan.upstreams.iter().flat_map(|upstream| {
-        let available = upstream.plugins().filter(|step| step.unavailable.is_none());
+        let steps = upstream.plugins().chain(upstream.helpers());
+        let available = steps.filter(|step| step.unavailable.is_none());
         available.map(|step| (&upstream.key, &step.key, upstream.configures(step)))
     });
     entries.chain(steps)

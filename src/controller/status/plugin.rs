@@ -19,6 +19,7 @@ use crate::controller::pods::{Pods, Reported};
 use crate::domain::digest::sha256_hex;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::PluginPlan;
+use crate::domain::plugin::PluginKind;
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::domain::report::{PluginReport, PluginState, SecretState};
@@ -53,7 +54,7 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
         live: Some(live(&serving, !as_written)),
         gateways: Some(gateways(&serving)),
         id: Some(sha256_hex(object.id.key.to_string().as_bytes())[..8].to_owned()),
-        r#type: Some("middleware".to_owned()),
+        r#type: Some(object.spec["type"].as_str().unwrap_or(PluginKind::Middleware.as_str()).to_owned()),
         role: written.map(|written| format!("{:?}", written.role)),
         sha256: code.map(|code| &code.digest).or(there.map(|there| &there.digest)).cloned(),
         size_bytes: code.map(|code| code.size as u64).or(there.and_then(|there| there.size_bytes)).map(bytes),

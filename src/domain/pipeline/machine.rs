@@ -199,6 +199,7 @@ pub(super) mod tests {
             agents,
             phases: phases.iter().map(phase).collect(),
             helpers: Vec::new(),
+            store: Default::default(),
             output_schema: None,
             output_type: None,
             customizations: Vec::new(),

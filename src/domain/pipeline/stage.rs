@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::domain::plugin::PluginKind;
+use crate::domain::quoted::Quoted;
 
 /// An error that a plugin reports in its result.
 #[derive(Deserialize)]
@@ -60,7 +61,7 @@ pub fn check_stage_result(kind: PluginKind, function: &str, json: &str) -> Resul
     }
     let status = result["status"].as_str();
     let Some(status) = status.filter(|status| statuses.contains(status)) else {
-        let shown = status.map_or_else(|| "it".to_owned(), |status| format!("{status:.40?}"));
+        let shown = status.map_or_else(|| "it".to_owned(), |status| Quoted(status, 40).to_string());
         return Err(format!("status: {shown} is none of {}", statuses.join(", ")));
     };
     let error = &result["error"];

@@ -45,7 +45,7 @@ pub use label::{LabelExpression, LabelOperator, LabelSelector};
 pub use model::ModelPlan;
 pub use phase::{InsertedPhasePlan, PhasePluginPlan};
 pub use pinning::PinningPlan;
-pub use pipeline::{AgentKind, AgentPlan, PipelineBudgets, PipelinePlan};
+pub use pipeline::{AgentKind, AgentPlan, PipelineBudgets, PipelinePlan, PipelineStorePlan};
 pub use plugin::{PluginLimits, PluginPlan};
 pub use refusal::Refusal;
 pub use restrictions::{Restrictions, Revoked};
@@ -189,7 +189,7 @@ impl Plan {
 
     /// Whether a step of a pipeline runs this plugin, or an upstream has its tools from it.
     pub fn has_step_of(&self, plugin: &ObjectKey) -> bool {
-        let mut steps = self.upstreams.iter().flat_map(UpstreamPlan::plugins);
+        let mut steps = self.upstreams.iter().flat_map(|upstream| upstream.plugins().chain(upstream.helpers()));
         steps.any(|step| step.key == *plugin && step.unavailable.is_none())
     }
 

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{CustomizationPlan, InsertedPhasePlan, ModelPlan, OutputTypePlan, PhasePluginPlan, SynthesizerPlan};
 use crate::domain::ids::ObjectKey;
+use crate::domain::partition::StoreScope;
 
 /// A pipeline with all defaults filled in. In a plan it is the transport of an upstream of its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +42,9 @@ pub struct PipelinePlan {
     /// Wrappers of the stage types that steps can run (`ctx.externalHelpers`), those of the pipeline's namespace first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub helpers: Vec<PhasePluginPlan>,
+    /// Whose values the steps store.
+    #[serde(default, skip_serializing_if = "PipelineStorePlan::is_default")]
+    pub store: PipelineStorePlan,
     /// JSON Schema of the output; `None` admits any JSON object.
     pub output_schema: Option<String>,
     /// The plugin that defines the form of the output, in the place of `output_schema`.
@@ -52,6 +56,21 @@ pub struct PipelinePlan {
     /// How the output is written by an agent that is a synthesizer.
     #[serde(default)]
     pub synthesizer: SynthesizerPlan,
+}
+
+/// Whose values the steps of a pipeline store (`ctx.store`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PipelineStorePlan {
+    /// Whose values a run writes.
+    pub scope: StoreScope,
+    /// CEL over `identity`: who writes the values of the scope `Shared`.
+    pub writers: Option<String>,
+}
+
+impl PipelineStorePlan {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// The limits of one run of a pipeline.

@@ -141,6 +141,19 @@ pub struct PluginLimits {
     /// this memory is replaced.
     #[serde(default = "default_memory")]
     pub memory: u64,
+    /// Maximum size of the values that the plugin stores in one partition.
+    #[serde(default = "default_store", skip_serializing_if = "is_default_store")]
+    pub store: u64,
+}
+
+/// The default of `store`: 64 MiB.
+fn default_store() -> u64 {
+    64 << 20
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+fn is_default_store(size: &u64) -> bool {
+    *size == default_store()
 }
 
 /// The default of `memory`, which plans of earlier versions do not contain: 256 MiB.
@@ -150,7 +163,13 @@ fn default_memory() -> u64 {
 
 impl Default for PluginLimits {
     fn default() -> Self {
-        Self { max_input: 8 << 20, max_output: 8 << 20, max_stderr: 64 << 10, memory: default_memory() }
+        Self {
+            max_input: 8 << 20,
+            max_output: 8 << 20,
+            max_stderr: 64 << 10,
+            memory: default_memory(),
+            store: default_store(),
+        }
     }
 }
 

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, Nonce, RandomizedNonceKey};
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 
@@ -32,6 +34,8 @@ pub struct SealKeys {
     newest: RandomizedNonceKey,
     /// Keys that only open.
     older: Vec<RandomizedNonceKey>,
+    /// The keys of tags, in the same order.
+    tags: Vec<hmac::Key>,
 }
 
 impl SealKeys {
@@ -51,16 +55,31 @@ impl SealKeys {
             }
             keys.push(key(line).ok_or_else(|| format!("line {number} is not the base64 of {KEY_BYTES} bytes: {HOW}"))?);
         }
+        let (keys, tags): (Vec<_>, Vec<_>) = keys.into_iter().unzip();
         let mut keys = keys.into_iter();
         let newest = keys.next().ok_or("it has no key: write one, such as `openssl rand -base64 32` prints")?;
-        Ok(Self { newest, older: keys.collect() })
+        Ok(Self { newest, older: keys.collect(), tags })
     }
 
     /// Makes a key that nobody else has; `None` if the system provides no random numbers.
     fn random() -> Option<Self> {
         let mut bytes = [0; KEY_BYTES];
         aws_lc_rs::rand::fill(&mut bytes).ok()?;
-        Some(Self { newest: RandomizedNonceKey::new(&AES_256_GCM_SIV, &bytes).ok()?, older: Vec::new() })
+        let (newest, tag) = keys_of(&bytes)?;
+        Some(Self { newest, older: Vec::new(), tags: vec![tag] })
+    }
+
+    /// Returns what the newest key makes of a text, and no other.
+    fn tag(&self, text: &str) -> Option<Vec<u8>> {
+        Some(hmac::sign(self.tags.first()?, text.as_bytes()).as_ref().to_vec())
+    }
+
+    /// Whether one of the keys makes these first bytes of a tag of a text.
+    fn is_tag(&self, text: &str, first: &[u8]) -> bool {
+        self.tags.iter().any(|key| {
+            let tag = hmac::sign(key, text.as_bytes());
+            tag.as_ref().get(..first.len()).is_some_and(|own| verify_slices_are_equal(own, first).is_ok())
+        })
     }
 
     /// Seals bytes into a text of URL-safe base64. `context` is authenticated with them, but not contained: the text is
@@ -108,6 +127,22 @@ impl Seals {
         self.shared.load().is_some()
     }
 
+    /// Returns a tag of a text (HMAC with SHA-256), by which [`Self::is_tag`] finds that this process, or another replica, has seen
+    /// the text. `None` if the system provides no random numbers.
+    pub fn tag(&self, text: &str) -> Option<Vec<u8>> {
+        match &*self.shared.load() {
+            Some(keys) => keys.tag(text),
+            None => self.own.as_ref()?.tag(text),
+        }
+    }
+
+    /// Whether these are the first bytes of a tag of the text.
+    pub fn is_tag(&self, text: &str, first: &[u8]) -> bool {
+        let shared = self.shared.load();
+        let mut keys = shared.as_deref().into_iter().chain(&self.own);
+        keys.any(|keys| keys.is_tag(text, first))
+    }
+
     /// Seals bytes with the newest key. `context` says what the text is for and by whom it may be used: it is opened only
     /// where the same is given again. `None` if the text would be too long, or the system provides no random numbers.
     pub fn seal(&self, context: &str, bytes: Vec<u8>) -> Option<String> {
@@ -128,9 +163,14 @@ impl Seals {
     }
 }
 
-fn key(line: &str) -> Option<RandomizedNonceKey> {
-    let bytes = STANDARD.decode(line).ok().filter(|bytes| bytes.len() == KEY_BYTES)?;
-    RandomizedNonceKey::new(&AES_256_GCM_SIV, &bytes).ok()
+fn key(line: &str) -> Option<(RandomizedNonceKey, hmac::Key)> {
+    keys_of(&STANDARD.decode(line).ok().filter(|bytes| bytes.len() == KEY_BYTES)?)
+}
+
+/// Returns the key that seals and the key of tags, which is derived from the bytes so that no key has two uses.
+fn keys_of(bytes: &[u8]) -> Option<(RandomizedNonceKey, hmac::Key)> {
+    let derived = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, bytes), b"hawsepipe tag 1");
+    Some((RandomizedNonceKey::new(&AES_256_GCM_SIV, bytes).ok()?, hmac::Key::new(hmac::HMAC_SHA256, derived.as_ref())))
 }
 
 #[cfg(test)]
@@ -155,6 +195,20 @@ mod tests {
         }
         assert_eq!(keys(&[1]).open("other", &text), None, "what was sealed for something else");
         assert_ne!(sealed(&keys(&[1])), text, "equal bytes are sealed differently");
+    }
+
+    #[test]
+    fn a_tag_is_that_of_one_text_and_of_the_keys_of_the_file() {
+        let tag = keys(&[1]).tag("text").unwrap();
+        for (seeds, text, first, is_it) in [
+            (&[1][..], "text", 7, true),
+            (&[2, 1], "text", 32, true),
+            (&[2], "text", 7, false),
+            (&[1], "other", 7, false),
+        ] {
+            assert_eq!(keys(seeds).is_tag(text, &tag[..first]), is_it, "{seeds:?} {text}");
+        }
+        assert!(!keys(&[1]).is_tag("text", &[7; 33]));
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Map, json};
 
 use super::Chains;
 use super::chain::CallContext;
@@ -14,6 +14,7 @@ use crate::domain::budget::{Account, Category, Reservation};
 use crate::domain::identity::Identity;
 use crate::domain::item::ItemKind;
 use crate::domain::limits::Tracker;
+use crate::domain::pipeline::RUN;
 use crate::domain::plugin::{MAX_MESSAGE, Mode};
 use crate::domain::ports::{Answering, Host, LinkedPlugin, PluginProgress, ToClient};
 use crate::domain::question::Question;
@@ -35,8 +36,8 @@ pub(crate) struct CallHost<'a> {
     /// The maximum size of an answer.
     max_input: u64,
     mode: Mode,
-    /// Whether the calls are those of a step of a pipeline.
-    is_of_pipeline: bool,
+    /// The conversation of the run whose step makes the calls; `None` if no step does.
+    conversation: Option<&'a str>,
     calls: Arc<Tracker>,
 }
 
@@ -57,14 +58,32 @@ impl<'a> CallHost<'a> {
             context,
             max_input: plugin.plan.limits.max_input,
             mode,
-            is_of_pipeline: false,
+            conversation: None,
             calls: Arc::default(),
         }
     }
 
-    /// The same for a step of a pipeline, which takes answers of at most `max_input` bytes.
-    pub(crate) fn of_step(chains: &'a Arc<Chains>, context: CallContext<'a>, max_input: u64) -> Self {
-        Self { chains, context, max_input, mode: Mode::Enforce, is_of_pipeline: true, calls: Arc::default() }
+    /// The same for a step of a run of this conversation, which takes answers of at most `max_input` bytes.
+    pub(crate) fn of_step(
+        chains: &'a Arc<Chains>,
+        context: CallContext<'a>,
+        max_input: u64,
+        conversation: &'a str,
+    ) -> Self {
+        let (mode, calls) = (Mode::Enforce, Arc::default());
+        Self { chains, context, max_input, mode, conversation: Some(conversation), calls }
+    }
+
+    /// Returns `_meta` of calls: the question of the user, and for pipelines the conversation.
+    fn meta(&self) -> Option<Box<RawValue>> {
+        let mut meta = Map::new();
+        if let Some(query) = &self.context.facts.user_query {
+            meta.insert(USER_QUERY.to_owned(), json!(query));
+        }
+        if let Some(conversation) = self.conversation {
+            meta.insert(RUN.to_owned(), json!({"conversation": conversation}));
+        }
+        (!meta.is_empty()).then(|| to_raw(&meta))
     }
 
     /// Returns the caller as it is known now, if that is another one than when the call began: the client can have answered a
@@ -95,7 +114,7 @@ impl<'a> CallHost<'a> {
             return Err(RpcError::new(INVALID_PARAMS, "the arguments must be an object that is not too deep"));
         }
         let (facts, latest) = (self.context.facts, self.latest_caller()?);
-        let meta = facts.user_query.as_ref().map(|query| to_raw(&json!({USER_QUERY: query})));
+        let meta = self.meta();
         let request = CallRequest {
             endpoint: Endpoint::All,
             caller: latest.as_ref().unwrap_or(&facts.caller),
@@ -114,7 +133,7 @@ impl<'a> CallHost<'a> {
             within: Some(Within {
                 request_id: &facts.request_id,
                 depth: facts.depth + 1,
-                is_of_pipeline: self.is_of_pipeline,
+                is_of_pipeline: self.conversation.is_some(),
             }),
             task: TaskUse::None,
         };

@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 use tracing::Span;
 
 use crate::domain::own_keys::OWN_KEYS;
+use crate::domain::pipeline::RUN;
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::section::Place;
 use crate::telemetry::trace_context::{Cause, MEMBERS, members_of};
@@ -22,6 +23,8 @@ pub(crate) struct CallMeta {
     pub(crate) max_tokens: Option<u32>,
     /// `hawsepipe.dev/section`: the place in a document that the call comes from, or what is wrong with it.
     pub(crate) section: Result<Option<Box<Place>>, String>,
+    /// `hawsepipe.dev/run`: the conversation that a run of a pipeline belongs to.
+    pub(crate) run: Option<Box<RawValue>>,
     /// The keys that are forwarded to the upstream: all except the protocol's own and `hawsepipe.dev/` keys.
     pub(crate) onward: Vec<(String, Box<RawValue>)>,
 }
@@ -42,6 +45,7 @@ impl CallMeta {
             trace: flag("hawsepipe.dev/trace"),
             user_query: object.get_str(USER_QUERY),
             max_tokens: number("hawsepipe.dev/maxTokens").filter(|n| *n > 0),
+            run: object.get(RUN).map(ToOwned::to_owned),
             section: Place::of_meta(meta).map(|place| place.map(Box::new)),
             onward: onward.collect(),
         }

@@ -86,6 +86,10 @@ impl RunEntry {
         state.questions.clear();
         let run = &mut state.run;
         if run.ended_at.is_none() {
+            // A step whose run is cancelled has no end of its own.
+            if let Some(step) = run.steps.last_mut().filter(|step| step.ended_at.is_none()) {
+                (step.ended_at, step.reason) = (Some(now), Some(Reason::Cancelled));
+            }
             (run.status, run.ended_at) = (status, Some(now));
             (run.reason, run.message) = split(fault);
         }
@@ -178,6 +182,20 @@ mod tests {
             reason: None,
             message: None,
             question: None,
+        }
+    }
+
+    #[test]
+    fn the_last_step_of_a_run_that_is_cancelled_has_an_end() {
+        for (ends_step, reason) in [(false, Some(Reason::Cancelled)), (true, None)] {
+            let entry = RunEntry::new(run(1));
+            entry.begin_step("a", 2);
+            if ends_step {
+                entry.end_step(None, 3);
+            }
+            entry.end(RunStatus::Cancelled, None, 4);
+            let step = &entry.view().steps[0];
+            assert_eq!((step.ended_at, step.reason), (Some(if ends_step { 3 } else { 4 }), reason));
         }
     }
 

@@ -1,5 +1,6 @@
 //! What all steps of a run share.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -46,6 +47,8 @@ pub(super) struct RunContext<'a> {
     pub(super) started: Instant,
     pub(super) arguments: Value,
     pub(super) memory: RunMemory,
+    /// The conversation that the run belongs to, a UUID.
+    pub(super) conversation: String,
 }
 
 /// What the steps of a run have used and found.
@@ -59,6 +62,8 @@ pub(crate) struct RunUse {
     pub(super) evidence: Vec<Value>,
     /// The number of bytes of the evidence as JSON.
     evidence_bytes: u64,
+    /// The plugins whose partitions the run has used.
+    pub(super) stores: BTreeSet<String>,
     /// What prompt providers say of the prompts of agents.
     pub(super) prompts: Map<String, Value>,
     /// The number of the last progress notification.

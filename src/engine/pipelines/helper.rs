@@ -48,21 +48,27 @@ impl RunContext<'_> {
         let Some(id) = request.id else { return Ok(json!({"helpers": self.list_helpers()})) };
         let HelperInput { prompt, context } =
             serde_json::from_str(request.input.map_or("null", RawValue::get)).map_err(invalid)?;
-        let Some(helper) = self.pipeline.plan.helpers.iter().find(|helper| helper.key.name == id) else {
-            let known: Vec<_> = self.pipeline.plan.helpers.iter().map(|helper| &*helper.key.name).collect();
+        let Some(helper) = self.pipeline.plan.helpers.iter().find(|helper| self.helper_id(helper) == id) else {
+            let known: Vec<_> = self.pipeline.plan.helpers.iter().map(|helper| self.helper_id(helper)).collect();
             let known = if known.is_empty() { "there is none".to_owned() } else { known.join(", ") };
-            let message = format!("{id:.63} is no wrapper that ToolPipeline {} can use: {known}", self.name);
+            let message = format!("{id:.127} is no wrapper that ToolPipeline {} can use: {known}", self.name);
             return Err(Refusal::quoting(Reason::PluginNotFound, message));
         };
         let result = self.run_helper(helper, json!({"prompt": prompt, "context": context})).await;
         Ok(result.unwrap_or_else(|failure| failed(&failure)))
     }
 
+    /// Returns the id of a helper: its name or, in another namespace, `namespace/name`.
+    fn helper_id(&self, helper: &PhasePluginPlan) -> String {
+        let is_own = helper.key.namespace == self.call.plan().key.namespace;
+        if is_own { helper.key.name.clone() } else { helper.key.to_string() }
+    }
+
     fn list_helpers(&self) -> Vec<Value> {
         let snapshot = self.pipelines.in_force.snapshot();
         let described = |helper: &PhasePluginPlan| {
             let Descriptor { description, .. } = snapshot.plan().plugin(&helper.key)?.descriptor.clone();
-            Some(json!({"id": helper.key.name, "type": helper.kind.as_str(), "description": description}))
+            Some(json!({"id": self.helper_id(helper), "type": helper.kind.as_str(), "description": description}))
         };
         self.pipeline.plan.helpers.iter().filter_map(described).collect()
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::context::RunContext;
 use crate::domain::budget::Account;
@@ -20,6 +20,7 @@ use crate::domain::reason::Reason;
 use crate::domain::rpc::{INVALID_PARAMS, RpcError};
 use crate::domain::tool_name::OWN_TOOLS;
 use crate::domain::upstream::Answer;
+use crate::domain::values::StoringPlugin;
 use crate::engine::access::admission::Counted;
 use crate::engine::chains::host::CallHost;
 
@@ -28,8 +29,10 @@ const MAX_TOOL_CALLS: usize = 8;
 const MAX_MODEL_CALLS: usize = 4;
 /// The number of helpers that one step runs at a time.
 const MAX_HELPERS: usize = 4;
-/// The maximum number of calls of models that one step can have in flight or wait for.
-const MAX_MODEL_REQUESTS: u32 = 100;
+/// The number of requests of the store that one step has in flight.
+const MAX_STORE_REQUESTS: usize = 4;
+/// The maximum number of requests of one sort that one step can have in flight or wait for.
+const MAX_WAITING: u32 = 100;
 
 /// The number of refusals of a step that are remembered.
 const MAX_REFUSED: usize = 32;
@@ -40,18 +43,47 @@ pub(super) struct StepHost<'a> {
     step: &'a str,
     /// The name of the plugin that the step runs.
     plugin: &'a str,
+    /// The plugin, if it can store values.
+    storing: Option<StoringPlugin>,
     /// Calls tools as the caller of the pipeline.
     pub(super) calls: CallHost<'a>,
     tool_slots: Semaphore,
-    model_slots: Semaphore,
-    helper_slots: Semaphore,
-    /// The calls of models that are in flight or wait.
-    models: Arc<Tracker>,
+    models: Slots,
+    stores: Slots,
+    helpers: Slots,
     /// The refusals that the step got last.
     refused: Mutex<VecDeque<Failure>>,
 }
 
+/// Bounds the requests of one sort.
+struct Slots {
+    /// The name of the requests, for messages.
+    what: &'static str,
+    slots: Semaphore,
+    /// Those that are in flight or wait.
+    requests: Arc<Tracker>,
+}
+
+impl Slots {
+    fn new(what: &'static str, slots: usize) -> Self {
+        Self { what, slots: Semaphore::new(slots), requests: Arc::default() }
+    }
+
+    /// Waits for a slot.
+    ///
+    /// # Errors
+    /// If as many requests wait as may.
+    async fn enter(&self) -> Result<(Counted, Option<SemaphorePermit<'_>>), Refusal> {
+        let counted = Counted::enter(&self.requests, Some(MAX_WAITING), None).map_err(|_| {
+            let message = format!("{MAX_WAITING} {} wait, as many as a step may wait for", self.what);
+            Refusal::new(Reason::PluginCalls, message)
+        })?;
+        Ok((counted, self.slots.acquire().await.ok()))
+    }
+}
+
 /// A request that is not carried out: the error for the step.
+#[derive(Debug)]
 pub(super) struct Refusal {
     pub(super) error: RpcError,
     /// Whether its message can have words of plugins, tools, models or users.
@@ -123,11 +155,24 @@ impl<'a> StepHost<'a> {
     /// Answers the requests of a step that takes answers of at most `max_input` bytes. `plugin` is the name of its plugin;
     /// empty if it has none.
     pub(super) fn new(run: &'a RunContext<'a>, step: &'a str, plugin: &'a str, max_input: u64) -> Self {
-        let calls = CallHost::of_step(&run.pipelines.chains, run.call_context(), max_input);
-        let (tool_slots, model_slots) = (Semaphore::new(MAX_TOOL_CALLS), Semaphore::new(MAX_MODEL_CALLS));
-        let helper_slots = Semaphore::new(MAX_HELPERS);
-        let (models, refused) = (Arc::default(), Mutex::default());
-        Self { run, step, plugin, calls, tool_slots, model_slots, helper_slots, models, refused }
+        let calls = CallHost::of_step(&run.pipelines.chains, run.call_context(), max_input, &run.conversation);
+        Self {
+            run,
+            step,
+            plugin,
+            storing: None,
+            calls,
+            tool_slots: Semaphore::new(MAX_TOOL_CALLS),
+            models: Slots::new("calls of models", MAX_MODEL_CALLS),
+            stores: Slots::new("requests of the store", MAX_STORE_REQUESTS),
+            helpers: Slots::new("helpers", MAX_HELPERS),
+            refused: Mutex::default(),
+        }
+    }
+
+    /// The same for a step whose plugin can store values.
+    pub(super) fn storing(self, storing: StoringPlugin) -> Self {
+        Self { storing: Some(storing), ..self }
     }
 
     /// Returns the answer to a request, and remembers a refusal.
@@ -178,11 +223,7 @@ impl<'a> StepHost<'a> {
 
     /// Calls a model.
     async fn complete(&self, arguments: Option<&RawValue>) -> Result<Answer, Refusal> {
-        let _counted = Counted::enter(&self.models, Some(MAX_MODEL_REQUESTS), None).map_err(|_| {
-            let message = format!("{MAX_MODEL_REQUESTS} calls of models wait, as many as a step may wait for");
-            Refusal::new(Reason::PluginCalls, message)
-        })?;
-        let _slot = self.model_slots.acquire().await;
+        let _slot = self.models.enter().await?;
         let wanted = serde_json::from_str(arguments.map_or("{}", RawValue::get)).map_err(|_| {
             let members = "messages, tools, toolChoice, schema, maxTokens, temperature, stop";
             RpcError::new(INVALID_PARAMS, format!("the request is not valid: give a role and {members}"))
@@ -199,6 +240,20 @@ impl<'a> StepHost<'a> {
         // The plugin has it now.
         self.run.memory.release_answer(completed.reserved);
         Ok(self.calls.fitting(Answer::Result(to_raw(&answer)))?)
+    }
+
+    /// Reads or writes values of the plugin.
+    async fn store(&self, arguments: Option<&RawValue>) -> Result<Answer, Refusal> {
+        let _slot = self.stores.enter().await?;
+        let stored = self.run.store(self.storing.as_ref(), arguments).await?;
+        Ok(self.calls.fitting(Answer::Result(to_raw(&stored)))?)
+    }
+
+    /// Runs a helper, or lists all.
+    async fn help(&self, arguments: Option<&RawValue>) -> Result<Answer, Refusal> {
+        let _slot = self.helpers.enter().await?;
+        let helped = self.run.help(arguments).await?;
+        Ok(self.calls.fitting(Answer::Result(to_raw(&helped)))?)
     }
 }
 
@@ -239,11 +294,8 @@ impl Host for StepHost<'_> {
         match op {
             "llm" => Box::pin(async move { self.answered(self.complete(arguments).await) }),
             "ask" => Box::pin(async move { self.answered(self.ask(arguments).await) }),
-            "helper" => Box::pin(async move {
-                let _slot = self.helper_slots.acquire().await;
-                let helped = self.run.help(arguments).await.map(|value| Answer::Result(to_raw(&value)));
-                self.answered(helped)
-            }),
+            "store" => Box::pin(async move { self.answered(self.store(arguments).await) }),
+            "helper" => Box::pin(async move { self.answered(self.help(arguments).await) }),
             _ => {
                 let answered = self.run.answer_found(op, arguments);
                 // The scheme of a URL is the plugin's.

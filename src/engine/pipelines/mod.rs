@@ -7,6 +7,7 @@ mod asked;
 mod changed;
 mod completion;
 mod context;
+mod conversation;
 mod helper;
 mod host;
 mod json_answer;
@@ -21,6 +22,7 @@ mod run;
 mod server;
 mod shape;
 mod step;
+mod values;
 
 pub(crate) use context::{RunUse, research_type};
 pub(in crate::engine) use loops::{applying, customized};
@@ -30,6 +32,7 @@ pub(crate) use shape::check_result;
 use std::sync::Arc;
 
 use crate::domain::ports::{Clock, CompleteModel};
+use crate::domain::values::KeepValues;
 use crate::engine::access::gate::Gate;
 use crate::engine::catalogue::Catalogues;
 use crate::engine::chains::Chains;
@@ -39,6 +42,7 @@ use crate::telemetry::metrics::Metrics;
 /// Runs pipelines, and the plugins that make tools.
 pub struct Pipelines {
     pub(in crate::engine) models: Arc<dyn CompleteModel>,
+    pub(in crate::engine) values: Arc<dyn KeepValues>,
     pub(in crate::engine) chains: Arc<Chains>,
     pub(in crate::engine) gate: Arc<Gate>,
     pub(in crate::engine) in_force: Arc<InForce>,

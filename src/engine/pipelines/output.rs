@@ -13,6 +13,8 @@ use crate::engine::in_flight::run::Fault;
 use crate::engine::in_flight::run_view::RunStatus;
 use crate::engine::plan::linked_pipeline::LinkedPipeline;
 
+/// The member of a report that is `{}` if nothing gives it (document 002, `SynthesisReport`).
+const METADATA: &str = "metadata";
 /// The maximum number of bytes of an output.
 const MAX_OUTPUT: usize = 1 << 20;
 
@@ -64,6 +66,9 @@ pub(super) fn completed(
     let sources: Vec<_> = sources.map(|(_, source)| source).collect();
     if pipeline.output.is_some() || !sources.is_empty() || output.contains_key("sources") {
         output.insert("sources".to_owned(), json!(sources));
+    }
+    if pipeline.plan.is_report {
+        output.entry(METADATA).or_insert_with(|| json!({}));
     }
     let output = Value::Object(output);
     let size = output.to_string().len();
@@ -122,15 +127,20 @@ fn text(plan: &PipelinePlan, output: &Value) -> String {
     parts.join("\n\n")
 }
 
-/// Returns the tool result of a run that failed. It has no structured content, which would have to fit the output schema of
-/// the tool.
-pub(super) fn failure(failure: &RunFailure, mut facts: Value) -> Box<RawValue> {
+/// Returns the tool result of a run that failed. Its structured content has the error, unless the tool has an output schema: clients
+/// check the structured content of errors against it too.
+pub(super) fn failure(failure: &RunFailure, has_schema: bool, mut facts: Value) -> Box<RawValue> {
     let RunFailure { reason, message, step, .. } = failure;
     facts["status"] = json!(RunStatus::Failed.as_str());
-    facts["error"] = json!({"code": reason, "message": message, "step": step});
+    let error = json!({"code": reason, "message": message, "step": step});
+    facts["error"] = error.clone();
     let text = match step {
         Some(step) => format!("{reason}: step {step}: {message}"),
         None => format!("{reason}: {message}"),
     };
-    to_raw(&json!({"content": [{"type": "text", "text": text}], "isError": true, "_meta": {RUN: facts}}))
+    let mut result = json!({"content": [{"type": "text", "text": text}], "isError": true, "_meta": {RUN: facts}});
+    if !has_schema {
+        result["structuredContent"] = json!({"error": error});
+    }
+    to_raw(&result)
 }

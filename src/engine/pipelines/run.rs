@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::Pipelines;
 use super::arguments::read_arguments;
 use super::context::{RunContext, SharedUse};
+use super::conversation::conversation;
 use super::loops::{counts, customized, holds};
 use super::memory::RunMemory;
 use super::output::{RunFailure, answer, completed, failure};
@@ -51,7 +52,9 @@ impl Pipelines {
         let size = arguments.map_or(0, |text| text.get().len());
         let (arguments, refusal) = read_arguments(arguments).map_or_else(|why| (json!({}), Some(why)), |it| (it, None));
         let plan = customized(pipeline, &arguments);
-        let run = self.context(call, (pipeline, &plan), client, arguments);
+        let conversation = conversation(self.gate.sessions.seals(), call);
+        let (conversation, refusal) = conversation.map_or_else(|why| (String::new(), Some(why)), |it| (it, refusal));
+        let run = self.context(call, (pipeline, &plan), client, (arguments, conversation));
         let (mut steps, mut ending) = (Vec::new(), Ending::of(&run));
         let changed = match refusal {
             Some(failure) => Err(RunFailure::of_no_step(failure)),
@@ -73,7 +76,7 @@ impl Pipelines {
         ending.set(ended.as_ref().err());
         match ended {
             Ok(output) => answer(run.plan, &output, &used.sources, facts),
-            Err(why) => failure(&why, facts),
+            Err(why) => failure(&why, run.pipeline.output.is_some(), facts),
         }
     }
 
@@ -83,7 +86,7 @@ impl Pipelines {
         call: &'a Routed<'a>,
         (pipeline, plan): (&'a LinkedPipeline, &'a PipelinePlan),
         client: &'a dyn ToClient,
-        arguments: Value,
+        (arguments, conversation): (Value, String),
     ) -> RunContext<'a> {
         RunContext {
             pipelines: self,
@@ -97,6 +100,7 @@ impl Pipelines {
             started: Instant::now(),
             arguments,
             memory: RunMemory::new(self.chains.reservation(Category::Run, &call.facts)),
+            conversation,
         }
     }
 
@@ -221,6 +225,8 @@ impl RunContext<'_> {
         json!({
             "id": self.call.facts.request_id,
             "status": RunStatus::Completed.as_str(),
+            "conversation": self.conversation,
+            "revision": self.pipeline.revision,
             "limited": used.is_limited,
             "steps": steps,
             "toolCalls": used.tool_calls,

@@ -13,6 +13,7 @@ use super::plugin_call::PluginCall;
 use crate::domain::pipeline::{Step, StepResult, StepRole};
 use crate::domain::plugin::Failure;
 use crate::domain::raw::to_raw;
+use crate::domain::values::StoringPlugin;
 
 /// The function of a plugin of type phase (document 002, `CustomPhase`).
 pub(super) const EXECUTE: &str = "execute";
@@ -40,7 +41,8 @@ impl RunContext<'_> {
         let of_step = |failure: Failure| RunFailure::of_step(step.name, failure);
         let snapshot = self.pipelines.in_force.snapshot();
         let plugin = snapshot.linked.plugin_of_step(step.plugin).map_err(of_step)?;
-        let host = StepHost::new(self, step.name, &step.plugin.key.name, plugin.plan.limits.max_input);
+        let storing = StoringPlugin { plugin: step.plugin.key.to_string(), quota: plugin.plan.limits.store };
+        let host = StepHost::new(self, step.name, &step.plugin.key.name, plugin.plan.limits.max_input).storing(storing);
         // A step waits for the tools that it calls, so its default is the time of the run.
         let written = plugin.plan.timeout_ms.map(|timeout| Duration::from_millis(timeout.into()));
         let call = PluginCall {
@@ -61,9 +63,11 @@ impl RunContext<'_> {
         to_raw(&json!({
             "requestId": facts.request_id,
             "run": {"id": facts.request_id, "pipeline": self.name, "step": step.name},
+            "conversation": {"id": self.conversation},
+            "store": {"durable": self.pipelines.values.is_durable()},
             "context": {
                 "userId": facts.caller.identity.subject,
-                "chatId": facts.caller.session_name(),
+                "chatId": self.conversation,
                 "researchSessionId": facts.request_id,
                 "researchType": self.research_type(),
             },

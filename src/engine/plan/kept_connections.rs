@@ -42,7 +42,8 @@ fn can_stay(before: &UpstreamPlan, now: &UpstreamPlan) -> bool {
         && match (&before.transport, &now.transport) {
             (TransportPlan::Pipeline(before), TransportPlan::Pipeline(now)) => {
                 let stays = |step: &PhasePluginPlan| now.plugins().any(|other| other.key == step.key);
-                before.definition == now.definition && before.plugins().all(stays)
+                let helps = |helper: &PhasePluginPlan| now.helpers.iter().any(|other| other.key == helper.key);
+                before.definition == now.definition && before.plugins().all(stays) && before.helpers.iter().all(helps)
             }
             (TransportPlan::Pipeline(_), _) | (_, TransportPlan::Pipeline(_)) => false,
             _ => true,

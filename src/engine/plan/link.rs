@@ -211,7 +211,7 @@ pub(crate) fn link_plugin(
         (plugin.protocol, plugin.reuse, plugin.encoding, plugin.concurrency, &plugin.wrapper),
         (&plugin.limits, &plugin.egress, plugin.max_executions, plugin.max_lifetime_seconds),
         // Workers of other plugins than middleware get these once, when they start.
-        (!plugin.kind.is_middleware()).then_some((&plugin.version, &plugin.config)),
+        (!plugin.kind.is_middleware()).then_some((&plugin.version, &plugin.config, &plugin.descriptor)),
     );
     let identity = revision(&(made_of, exposed, pool_size, &runtime.node_executable, runtime.sandbox));
     Ok(Arc::new(LinkedPlugin { plan: plugin.clone(), code: code.as_str().into(), env, identity, pool_size }))

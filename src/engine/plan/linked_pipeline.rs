@@ -2,7 +2,8 @@
 
 use super::entries::Globs;
 use crate::config::expr::Expression;
-use crate::config::variables::{OF_CUSTOMIZATIONS, OF_LOOPS};
+use crate::config::variables::{OF_CUSTOMIZATIONS, OF_LOOPS, OF_WRITERS};
+use crate::domain::digest::revision;
 use crate::domain::plan::PipelinePlan;
 use crate::domain::schema::{BoundedSchema, PreparedSchema};
 
@@ -15,6 +16,10 @@ pub(crate) struct LinkedPipeline {
     pub(crate) loops: Vec<Option<Expression>>,
     /// The condition of each customization; `None` if it always holds.
     pub(crate) customizations: Vec<Option<Expression>>,
+    /// Who writes the values that all callers read; `None` if nobody does.
+    pub(crate) writers: Option<Expression>,
+    /// A digest of the pipeline.
+    pub(crate) revision: String,
     /// The schema of the output; `None` if any object fits.
     pub(crate) output: Option<BoundedSchema>,
 }
@@ -32,6 +37,8 @@ impl LinkedPipeline {
             exclude: Globs::new(&plan.exclude),
             loops,
             customizations: plan.customizations.iter().map(|change| when(change.when.as_ref()?)).collect(),
+            writers: plan.store.writers.as_ref().and_then(|text| Expression::compile(text, OF_WRITERS).ok()),
+            revision: revision(plan),
             output: schema.and_then(|schema| PreparedSchema::parse(schema).and_then(|it| it.compile()).ok()),
         }
     }

@@ -74,6 +74,7 @@ use crate::domain::rpc::RpcError;
 use crate::domain::sandbox::SandboxState;
 use crate::domain::secret::{NoSecret, SecretText};
 use crate::domain::upstream::{Answer, InputRound, UpstreamError, UpstreamEvent};
+use crate::domain::values::NoValues;
 use crate::domain::version::Era;
 use crate::telemetry::metrics::Metrics;
 
@@ -205,6 +206,7 @@ fn engine_with(server: Server, budget: Arc<ByteBudget>, audit: Option<Arc<dyn Au
         plugins: Arc::clone(&plugins) as _,
         upstreams: Arc::clone(&server) as _,
         models: Arc::new(NoModels),
+        values: Arc::new(NoValues),
         records: Arc::clone(&records) as _,
         history: Arc::new(NoHistory),
         audit,

@@ -26,6 +26,7 @@ use self::readings::Readings;
 use crate::domain::budget::ByteBudget;
 use crate::domain::ports::{Authenticate, Clock, Records, RunPlugin};
 use crate::domain::report::PendingReport;
+use crate::domain::values::KeepValues;
 use crate::engine::access::gate::Gate;
 use crate::engine::audit_trail::AuditTrail;
 use crate::engine::catalogue::Catalogues;
@@ -42,6 +43,7 @@ pub struct Views {
     pub(in crate::engine) servers: Arc<Servers>,
     pub(in crate::engine) plugins: Arc<dyn RunPlugin>,
     pub(in crate::engine) records: Arc<dyn Records>,
+    pub(in crate::engine) values: Arc<dyn KeepValues>,
     pub(in crate::engine) credentials: Arc<dyn Authenticate>,
     pub(in crate::engine) audit: Arc<AuditTrail>,
     pub(in crate::engine) loads: PluginLoads,

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 use super::Views;
 use crate::domain::health::ConnectionState;
@@ -148,6 +149,9 @@ pub struct ToolView {
     /// The description that clients see.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
+    /// JSON Schema of the arguments that clients see.
+    #[schemars(with = "serde_json::Value")]
+    pub input_schema: Box<RawValue>,
     /// Whether only pipelines can use the tool.
     pub for_pipelines: bool,
     /// The chains that select the tool, as `namespace/name`, request chains first.
@@ -241,6 +245,7 @@ impl Views {
                 upstream: snapshot.linked.upstreams[route.upstream].target.plan.key.name.clone(),
                 upstream_name: route.item.name.clone(),
                 description: object.get_str("description"),
+                input_schema: object.get("inputSchema").map(ToOwned::to_owned).unwrap_or_default(),
                 for_pipelines: snapshot.for_pipelines.contains(&route.index),
                 chains,
                 schema_problem: link.arguments.not_enforced.clone(),

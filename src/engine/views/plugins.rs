@@ -10,6 +10,7 @@ use crate::domain::plan::PluginPlan;
 use crate::domain::plugin::{Phase, PluginKind, Protocol, Role};
 use crate::domain::ports::{RecentFailures, WorkerInfo, WorkerState};
 use crate::domain::problem::Problem;
+use crate::domain::values::{PartitionFilter, PartitionView, ValueError};
 use crate::engine::plan::snapshot::Snapshot;
 
 /// A plugin (document 000, Plugin and its states).
@@ -92,6 +93,22 @@ impl Views {
         let linked = snapshot.linked.plugins.get(&plugin.key).and_then(|linked| linked.as_ref().ok());
         let described = linked.and_then(|linked| self.plugins.described(linked)).unwrap_or_default();
         plugin.descriptor.clone().over(described)
+    }
+
+    /// Lists partitions of the values that a plugin stores.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn partitions(&self, filter: &PartitionFilter) -> Result<Vec<PartitionView>, ValueError> {
+        self.values.partitions(filter).await
+    }
+
+    /// Erases partitions of a plugin with their values. Returns how many.
+    ///
+    /// # Errors
+    /// If the store cannot be written.
+    pub async fn erase_partitions(&self, filter: &PartitionFilter) -> Result<u64, ValueError> {
+        self.values.erase(filter).await
     }
 
     fn plugin_view(&self, snapshot: &Snapshot, plugin: &PluginPlan, workers: &[WorkerInfo]) -> PluginView {

@@ -85,6 +85,6 @@ exports.report = function report(error, fatal, folder) {
 exports.CallToolError = class CallToolError extends Error {
   constructor({ message, code, data }) {
     super(message);
-    Object.assign(this, { name: 'CallToolError', code, data });
+    Object.assign(this, { name: 'CallToolError', code, data, reason: data?.reason });
   }
 };

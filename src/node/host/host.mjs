@@ -406,6 +406,16 @@ const required = options.find((option) => option.startsWith('typed='));
 const typed = required ? await import('./typed.mjs') : undefined;
 const TypedContext = typed?.typedContext(Context);
 
+// What a plugin that runs in chains says of itself. It runs in any case, so an error here has no effect.
+async function describedAs(getDescriptor) {
+  try {
+    const late = new Promise((resolve) => setTimeout(resolve, 1000).unref());
+    return JSON.parse(JSON.stringify(await Promise.race([getDescriptor?.(), late])));
+  } catch {
+    return undefined;
+  }
+}
+
 try {
   const exported = await import(pathToFileURL(entry).href);
   const { descriptor, ...given } = typed === undefined ? {} : await initialized;
@@ -429,7 +439,7 @@ try {
     shutDown = () => plugin.shutdown?.();
   }
   await pick('warmup')?.({ log: logger });
-  const described = typed === undefined ? await pick('getDescriptor')?.() : await plugin.getDescriptor?.();
+  const described = typed === undefined ? await describedAs(pick('getDescriptor')) : await plugin.getDescriptor?.();
   send(READY, { version: VERSION, node: process.version, descriptor: described });
 } catch (error) {
   send(FAILURE, { id: 0, reason: 'NotLoaded', ...describe(error, handlers === undefined) });

@@ -66,6 +66,27 @@ class CallbackError extends Error {
 
 const ask = (call, op, args) => call.request({ op }, args, CallbackError);
 
+// The values that the plugin stores. The gateway decides whose they are.
+function storeOf(call, durable) {
+  const request = (op, args) => ask(call, 'store', { op, ...args });
+  return {
+    durable,
+    async get(key) {
+      const { found } = await request('get', { key });
+      if (found === null) return null;
+      const { bytes, ...value } = found;
+      return bytes === undefined ? value : { ...value, value: new Uint8Array(Buffer.from(bytes, 'base64')) };
+    },
+    async set(key, value, { ttlSeconds, ifVersion } = {}) {
+      const isBytes = value instanceof Uint8Array;
+      const given = isBytes ? { bytes: Buffer.from(value).toString('base64') } : { value: value === undefined ? null : value };
+      return (await request('set', { key, ...given, ttlSeconds, ifVersion })).version;
+    },
+    delete: async (key) => (await request('delete', { key })).deleted,
+    list: async (prefix = '', { limit, after } = {}) => (await request('list', { prefix, limit, after })).keys,
+  };
+}
+
 // Makes the class of `ctx` from that of middleware.
 export function typedContext(Context) {
   return class TypedContext extends Context {
@@ -109,6 +130,7 @@ export function typedContext(Context) {
         has: async (url) => (await list()).some((source) => source.url === url),
       };
       this.ask = (question) => ask(call, 'ask', question);
+      if (given.store !== undefined) this.store = storeOf(call, given.store.durable);
       this.externalHelpers = {
         list: async () => (await ask(call, 'helper', {})).helpers,
         invoke: (id, input) => ask(call, 'helper', { id, input }),

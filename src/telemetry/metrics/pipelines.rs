@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use prometheus::{HistogramVec, IntCounterVec};
+use prometheus::{HistogramVec, IntCounterVec, IntGaugeVec};
 
 use super::tool_labels::ToolLabels;
 use crate::domain::reason::Reason;
@@ -18,6 +18,7 @@ pub struct PipelineMetrics {
     runs: HistogramVec,
     steps: HistogramVec,
     tool_calls: IntCounterVec,
+    stored: IntGaugeVec,
     /// The steps that have a value of their own: customizers name steps.
     labels: ToolLabels,
 }
@@ -42,6 +43,11 @@ impl PipelineMetrics {
                 "Calls of tools by steps of pipelines",
                 &["pipeline"],
             )?,
+            stored: m.gauge(
+                "hawsepipe_plugin_store_bytes",
+                "Bytes of the values that a plugin stores in the namespace of the pipeline that stored last",
+                &["plugin"],
+            )?,
             labels: ToolLabels::default(),
         })
     }
@@ -62,6 +68,11 @@ impl PipelineMetrics {
     /// Counts a call of a tool that a step may make.
     pub fn tool_called(&self, pipeline: &str) {
         self.tool_calls.with_label_values(&[pipeline]).inc();
+    }
+
+    /// Sets the size of the values that a plugin stores.
+    pub fn stored(&self, plugin: &str, bytes: u64) {
+        self.stored.with_label_values(&[plugin]).set(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
     /// Forgets the steps of pipelines that are not in the plan.

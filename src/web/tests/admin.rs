@@ -289,6 +289,7 @@ async fn each_change_by_the_admin_api_is_a_row_of_the_audit_trail() {
             "cancel call a/b",
             "cancel invocation a/b",
             "cancel run a/b",
+            "erase gateway default/hawsepipe",
             "invoke gateway default/hawsepipe",
             "resume gateway default/hawsepipe",
             "resume session a/b",

@@ -35,6 +35,7 @@ use crate::domain::reason::Reason;
 use crate::domain::record::{CallRecord, PluginExecution};
 use crate::domain::sandbox::SandboxState;
 use crate::domain::secret::{NoSecret, SecretText};
+use crate::domain::values::NoValues;
 use crate::engine::{Engine, Ports};
 use crate::telemetry::metrics::Metrics;
 use crate::transport::Peer;
@@ -263,6 +264,7 @@ impl Gateway {
             plugins: Arc::new(NoPlugins),
             upstreams: Arc::clone(&server) as _,
             models: Arc::new(NoModels),
+            values: Arc::new(NoValues),
             records: Arc::clone(&calls) as _,
             history: Arc::clone(&calls) as _,
             audit: Some(Arc::clone(&audit) as _),

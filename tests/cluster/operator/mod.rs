@@ -16,6 +16,7 @@ mod gone;
 mod guarded;
 pub mod harness;
 mod hosts;
+mod imported;
 mod invalid;
 mod killed;
 mod lagging;

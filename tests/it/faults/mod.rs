@@ -8,4 +8,4 @@ mod json;
 mod matrix;
 mod table;
 mod texts;
-mod vitals;
+pub mod vitals;

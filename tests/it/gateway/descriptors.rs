@@ -35,6 +35,25 @@ fn of_folder(folder: &Folder, kind: &str, id: &str, code: &str, descriptor: Opti
     object("Plugin", id, &all)
 }
 
+/// The registry lists plugins by their types, and finds one by type and name.
+async fn is_listed(gateway: &Gateway) {
+    let of_type = admin(gateway, "/plugins?type=kb-plugin").await.json();
+    assert_eq!(of_type["items"].as_array().unwrap().len(), 1, "{of_type}");
+    for (path, status, reason) in [
+        ("/plugins/kb-plugin/none", 404, "PluginNotFound"),
+        ("/plugins/gs-plugin/kb-code", 404, "PluginNotFound"),
+        ("/plugins/kb-plugin/kb-code?namespace=other", 404, "PluginNotFound"),
+        ("/plugins/banana/kb-code", 400, "InvalidQuery"),
+        ("/plugins?type=banana", 400, "InvalidQuery"),
+    ] {
+        let answer = admin(gateway, path).await;
+        assert!(answer.status == status && answer.body.contains(reason), "{path}: {} {}", answer.status, answer.body);
+    }
+    let shown = run(&["plugins", "--type", "kb-plugin", "-o", "wide", "--admin", &gateway.admin()]);
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains("default/kb-code") && shown.contains("2.0.0") && !shown.contains("pass"), "{shown}");
+}
+
 #[tokio::test]
 async fn spec_descriptor_is_merged_by_key_and_listed() {
     let folder = Folder::new();
@@ -69,29 +88,18 @@ async fn spec_descriptor_is_merged_by_key_and_listed() {
         assert_eq!(descriptor[member], expected, "{member} of {one}");
     }
     assert_eq!((&one["builtIn"], &one["wrapper"], &one["type"]), (&json!(false), &json!(false), &json!("kb-plugin")));
-    let of_type = admin(&gateway, "/plugins?type=kb-plugin").await.json();
-    assert_eq!(of_type["items"].as_array().unwrap().len(), 1, "{of_type}");
-    for (path, status, reason) in [
-        ("/plugins/kb-plugin/none", 404, "PluginNotFound"),
-        ("/plugins/gs-plugin/kb-code", 404, "PluginNotFound"),
-        ("/plugins/kb-plugin/kb-code?namespace=other", 404, "PluginNotFound"),
-        ("/plugins/banana/kb-code", 400, "InvalidQuery"),
-        ("/plugins?type=banana", 400, "InvalidQuery"),
-    ] {
-        let answer = admin(&gateway, path).await;
-        assert!(answer.status == status && answer.body.contains(reason), "{path}: {} {}", answer.status, answer.body);
-    }
-    let shown = run(&["plugins", "--type", "kb-plugin", "-o", "wide", "--admin", &gateway.admin()]);
-    let shown = String::from_utf8(shown.stdout).unwrap();
-    assert!(shown.contains("default/kb-code") && shown.contains("2.0.0") && !shown.contains("pass"), "{shown}");
+    is_listed(&gateway).await;
 }
 
-#[test]
-fn spec_descriptor_says_what_is_missing_and_where() {
+/// A type, code, `plugin.json` and `spec.descriptor`, and what is said of them.
+type Described = (&'static str, &'static str, Option<Value>, Value, &'static str);
+
+#[expect(clippy::too_many_lines, reason = "a table")]
+fn faults() -> Vec<Described> {
     let told = "Finds notes.";
     let whole = json!({"description": told, "plannerHints": {}});
     let five = json!({"description": "A one. B two. C three. D four. E five.", "plannerHints": {}});
-    for (kind, code, file, descriptor, wanted) in [
+    vec![
         (
             "kb-plugin",
             KB,
@@ -140,7 +148,12 @@ fn spec_descriptor_says_what_is_missing_and_where() {
         ("phase", "export const execute = () => ({});", None, five, "5 sentences, at most 3"),
         ("kb-plugin", KB, Some(json!({"id": "p", "description": told, "plannerHints": {}})), json!({}), "0 errors"),
         ("val-plugin", "export const validate = () => ({});", None, json!({"description": told}), "0 errors"),
-    ] {
+    ]
+}
+
+#[test]
+fn spec_descriptor_says_what_is_missing_and_where() {
+    for (kind, code, file, descriptor, wanted) in faults() {
         let folder = Folder::new();
         let plugin = of_folder(&folder, kind, "p", code, file.as_ref(), &json!({"descriptor": descriptor}));
         folder.write("all.yaml", &yaml(&[gateway(&json!({})), raw_server("up", &[]), plugin]));
@@ -268,4 +281,41 @@ async fn a_step_runs_wrappers_in_reach_and_no_others() {
         answer.to_string().contains("PluginNotFound")
     })
     .await;
+}
+
+/// What middleware can wrongly say of itself, by code.
+const WRONG: &[(&str, &str)] = &[
+    ("throws", "() => { throw new Error('no'); }"),
+    ("waits", "() => new Promise(() => {})"),
+    ("big", "() => ({ version: 1n })"),
+    ("other", "() => ({ id: 'another', type: 'kb-plugin' })"),
+    ("long", "() => ({ description: 'A. B. C. D. E.'.repeat(10000) })"),
+];
+
+#[tokio::test]
+async fn middleware_runs_whatever_it_says_of_itself() {
+    let folder = Folder::new();
+    let source = json!({"role": "Guard"});
+    let mut objects: Vec<_> = WRONG
+        .iter()
+        .map(|(name, function)| {
+            let code = MIDDLEWARE.lines().next().unwrap();
+            plugin(name, &format!("{code}\nexport const getDescriptor = {function};"), &source)
+        })
+        .collect();
+    let wrong = json!({"role": "Guard", "descriptor": {"description": "A. B. C. D. E.", "usesLLM": true}});
+    objects.push(plugin("spec", MIDDLEWARE, &wrong));
+    for (name, text) in
+        [("broken", "{"), ("unrelated", r#"{"id": "x", "description": 7}"#), ("timeless", r#"{"timeoutMs": 1}"#)]
+    {
+        objects.push(of_folder(&folder, "middleware", name, MIDDLEWARE, None, &source));
+        folder.write(&format!("plugins/middleware/{name}/plugin.json"), text);
+    }
+    let entries: Vec<_> = objects.iter().map(|plugin| json!({"name": plugin["metadata"]["name"]})).collect();
+    objects.push(object("PluginChain", "all", &json!({"phase": "Request", "entries": entries})));
+    objects.extend([gateway(&json!({})), raw_server("up", &[])]);
+    folder.write("all.yaml", &yaml(&objects));
+    let gateway = Gateway::start(&folder);
+    let call = async || Http::new().call(&gateway.url(), "up__args", &json!({"text": "hi"}), &json!({})).await;
+    until("the call is answered", async || call().await["result"]["content"][0]["text"].is_string()).await;
 }

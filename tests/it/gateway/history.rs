@@ -276,17 +276,17 @@ async fn migrations_down_and_up_keep_rows() {
         };
         let up = "up 001_calls\nup 002_executions\nup 003_sources\nup 004_plugin_store\nup 005_audit\nup 006_registry\n\
              up 007_sources_fetched_at\n";
-        assert_eq!(migrate(&[]), format!("{up}up 010_source_type_field\nup 011_user\n"));
+        assert_eq!(migrate(&[]), format!("{up}up 010_source_type_field\nup 011_user\nup 012_plugin_partitions\n"));
         sql(
             "INSERT INTO sources (id, url, source_type, source_metadata) VALUES ('1', 'https://a', 'custom', '{\"a\": 1}')",
         );
         sql(
             "INSERT INTO plugin_store (plugin, tenant, key, value, version, size, updated_at) VALUES ('p','t','k','v',1,1,1)",
         );
-        assert_eq!(migrate(&["--to", "9"]), "down 011_user\ndown 010_source_type_field\n");
+        assert_eq!(migrate(&["--to", "9"]), "down 012_plugin_partitions\ndown 011_user\ndown 010_source_type_field\n");
         sql("INSERT INTO sources (id, url) VALUES ('2', 'https://b')");
         // The gateway of an earlier version works with the tables of a later one, as this one with those of version 9.
-        assert_eq!(migrate(&[]), "up 010_source_type_field\nup 011_user\n");
+        assert_eq!(migrate(&[]), "up 010_source_type_field\nup 011_user\nup 012_plugin_partitions\n");
         assert_eq!(migrate(&[]), "nothing to do\n");
         assert_eq!(sql("SELECT id, url, source_type FROM sources ORDER BY id"), "1|https://a|web,2|https://b|web");
         assert_eq!(sql("SELECT value FROM plugin_store"), "v");

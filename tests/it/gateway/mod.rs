@@ -34,6 +34,7 @@ mod failing;
 mod filtered;
 mod forged;
 mod forwarded;
+mod found;
 mod full_disk;
 pub mod harness;
 mod held;

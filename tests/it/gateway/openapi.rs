@@ -53,13 +53,19 @@ fn close(schema: &mut Value) {
     }
 }
 
+/// A step that stores a value.
+const STEP: &str = "export async function execute(_, ctx) {
+  await ctx.store.set('done', true);
+  return { output: { done: true } };
+}";
+
 /// Manifests with an object of each kind that answers have.
 fn objects() -> String {
     let binding = "document: {glob: '*.md'}, block: {id: b}, upstream: {name: second}";
     let agents = "startAgent: main, agents: [{name: main, type: custom, plugin: {name: step}}]";
     let pipeline = format!("tool: {{name: piped, description: A test.}}, declared: {{{agents}}}");
     manifests()
-        + &plugin("step", "export const execute = () => ({ output: { done: true } });", "type: phase")
+        + &plugin("step", STEP, "type: phase")
         + &object("ToolPipeline", "piped", &pipeline)
         + &object("SectionBinding", "b", binding)
         + &object("SectionBinding", "gone", &binding.replace("second", "x"))
@@ -100,7 +106,7 @@ async fn answers_of_the_admin_api_are_as_its_openapi_document_says() {
             checked += 1;
         }
     }
-    assert_eq!(checked, 19);
+    assert_eq!(checked, 20);
     changes(&document, &admin, failed["id"].as_str().unwrap()).await;
     let (_, error) = admin.post("calls/no-such-call/cancel", json!({})).await;
     document.check("/api/v1/calls/{id}/cancel", "post", "default", &error);
@@ -117,6 +123,7 @@ async fn answers_of_the_admin_api_are_as_its_openapi_document_says() {
 fn queries(path: &str) -> &'static [&'static str] {
     match path {
         "/api/v1/explain" => &["?tool=second__echo", "?section=a.md%5Eb"],
+        "/api/v1/store" => &["?plugin=default/step"],
         "/api/v1/tools" => &["", "?section=a.md%5Eb"],
         _ => &[""],
     }

@@ -1,12 +1,18 @@
 //! Plugins that are programs of any language: their contract, their sandbox, and who allows them.
 
+use std::collections::BTreeSet;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::harness::{Folder, Gateway, run};
 use super::http::Http;
 use super::manifests::{chain, gateway, plugin, raw_server, yaml};
+use super::parts::until;
+use crate::faults::vitals::Vitals;
+use crate::fixtures::{checkout, node_module, python as python_of_tests};
 
 /// The arguments that a server gets of a call that the guard lets pass.
 const PASSED: &str = r#"{"seen":"PermissionError"}"#;
@@ -212,4 +218,99 @@ async fn a_wrapper_that_does_not_start_refuses_the_calls_of_its_guard() {
         let pointer = "/result/_meta/hawsepipe.dev~1refused/reason";
         gateway.until_answer("up__args", &json!({}), pointer, &json!("NotLoaded")).await;
     }
+}
+
+#[tokio::test]
+async fn the_example_in_python_replaces_card_numbers() {
+    let folder = Folder::new();
+    let from = checkout().join("manifests/examples/python-guard").join(".");
+    assert!(Command::new("cp").arg("-r").args([&from, folder.path()]).status().unwrap().success());
+    std::os::unix::fs::symlink(node_module(""), folder.path().join("node_modules")).unwrap();
+    let packages = python_of_tests().parent().unwrap().display().to_string();
+    let path = format!("{packages}:{}", std::env::var("PATH").unwrap());
+    let gateway = Gateway::start_in(&folder, &[], &[("PATH", &path)]);
+    let message = json!({"message": "Pay with 4111 1111 1111 1111, \u{1f4b3} not with 4111 1111 1111 1112."});
+    let text = "Echo: Pay with <CARD>, \u{1f4b3} not with 4111 1111 1111 1112.";
+    gateway.until_answer("everything__echo", &message, "/result/content/0/text", &json!(text)).await;
+    // Without the chain over arguments, the server gets the number, and the chain over answers replaces it.
+    let manifest = std::fs::read_to_string(folder.path().join("gateway.yaml")).unwrap();
+    let documents = manifest.split("---\n").filter(|document| !document.contains("cards-in-arguments"));
+    folder.write("gateway.yaml", &documents.collect::<Vec<_>>().join("---\n"));
+    let chains = "/result/_meta/hawsepipe.dev~1trace";
+    loop {
+        let answer =
+            Http::new().call(&gateway.url(), "everything__echo", &message, &json!({"hawsepipe.dev/trace": true})).await;
+        assert_eq!(answer["result"]["content"][0]["text"], text, "{answer}");
+        if answer.pointer(chains).and_then(Value::as_array).is_some_and(|entries| entries.len() == 1) {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}
+
+/// A guard that takes a moment, so that it can be killed meanwhile.
+const SLOW: &str = r#"
+import json, random, sys, time
+for line in sys.stdin:
+    text = json.loads(line)["rawContent"]
+    time.sleep(random.random() / 50)
+    print(json.dumps({"text": text.replace("canary", "<removed>"), "continue": True}), flush=True)
+"#;
+
+/// The process ids of the workers that have a call. One that is killed before its first call counts as one that does not start.
+async fn busy_workers(gateway: &Gateway) -> Vec<i32> {
+    let workers = Http::new().get(&format!("http://{}/api/v1/workers", gateway.admin())).await.json();
+    let busy = workers["items"].as_array().unwrap().iter().filter(|worker| worker["state"] == "Executing");
+    busy.filter_map(|worker| i32::try_from(worker["pid"].as_i64()?).ok()).collect()
+}
+
+/// Kills wrappers at random moments. Each call is answered by the guard or fails, and nothing remains.
+async fn kills(count: usize) {
+    let guard = python(&json!({"inline": SLOW}), &json!({"protocol": "Lines"}));
+    let folder = Folder::with(&guarded(&guard, &["guard"]));
+    let gateway = Gateway::start(&folder);
+    let passed = json!("{\"word\":\"<removed>\"}");
+    let arguments = json!({"word": "canary"});
+    gateway.until_answer("up__args", &arguments, "/result/content/0/text", &passed).await;
+    let done = AtomicBool::new(false);
+    let calling = async || {
+        let (mut good, mut failed) = (0, 0);
+        while !done.load(Ordering::Relaxed) {
+            let answer = call(&gateway, &arguments).await;
+            let text = answer["content"][0]["text"].to_string();
+            assert!(!text.contains("canary"), "{answer}");
+            match answer["isError"] == true {
+                true => failed += 1,
+                false => good += usize::from(answer["content"][0]["text"] == passed),
+            }
+        }
+        (good, failed)
+    };
+    let killing = async {
+        let mut killed = 0;
+        while killed < count {
+            for pid in busy_workers(&gateway).await {
+                let sent = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
+                killed += usize::from(sent.is_ok());
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(killed as u64 * 7 % 23)).await;
+        }
+        done.store(true, Ordering::Relaxed);
+    };
+    let ((good, failed), others, ()) = tokio::join!(calling(), calling(), killing);
+    assert!(failed + others.1 > 0, "no call was under way when its worker was killed");
+    println!("{count} kills: {} answered, {} failed", good + others.0, failed + others.1);
+    gateway.until_answer("up__args", &arguments, "/result/content/0/text", &passed).await;
+    until("no zombie is left", async || Vitals::of(&gateway, &BTreeSet::new()).zombies == 0).await;
+}
+
+#[tokio::test]
+async fn a_wrapper_that_is_killed_during_a_call_fails_it_and_serves_the_next() {
+    kills(20).await;
+}
+
+#[tokio::test]
+#[ignore = "a minute"]
+async fn a_thousand_kills_let_nothing_past_the_guard() {
+    kills(1000).await;
 }

@@ -90,6 +90,7 @@ fn declare(inputs: &mut Inputs) -> &mut GatewayInput {
         pipelines,
         sections,
         plugins,
+        discovers: false,
         access_tests: Vec::new(),
         pinned: None,
     })
@@ -195,6 +196,7 @@ pub(crate) fn pipeline(name: &str, tool: &str, plugins: &[&str]) -> PipelineInpu
         customizers: Vec::new(),
         prompt_providers: Vec::new(),
         helpers: Vec::new(),
+        store: Default::default(),
         output_schema: None,
         output_type: None,
         is_report: false,

@@ -126,3 +126,27 @@ fn a_wrapper_that_is_allowed_no_more_is_revoked_from_older_revisions() {
     assert_eq!(plan.chains[0].entries[0].unavailable.as_ref().unwrap().reason, Reason::WrapperNotAllowed);
     assert!(plan.plugin(&key("p")).is_none());
 }
+
+#[test]
+fn a_helper_is_revoked_like_a_step() {
+    let mut inputs = inputs_with(inline(), Some("python3"));
+    inputs.plugins[0].kind = PluginKind::GsPlugin;
+    inputs.plugins[0].descriptor.description = Some("Solves.".into());
+    inputs.plugins.push(PluginInput { kind: PluginKind::Phase, ..plugin("s") });
+    inputs.pipelines.push(pipeline("default/one", "sum", &["s"]));
+    let plan = compile(&inputs, None).0;
+    let helpers =
+        |plan: &Plan| plan.upstreams.iter().flat_map(|it| it.helpers()).map(|it| it.key.clone()).collect::<Vec<_>>();
+    assert_eq!(helpers(&plan), [key("p")]);
+    assert_eq!(restrictions(&inputs, &plan).revoked, []);
+    type Edit = fn(&mut Inputs);
+    let edits: [Edit; 2] =
+        [|it| remove_plugin(it, "default/p"), |it| it.gateway.as_mut().unwrap().plan.runtime.allowed_wrappers.clear()];
+    for edit in edits {
+        let (mut inputs, mut older) = (inputs.clone(), plan.clone());
+        edit(&mut inputs);
+        let revoked = restrictions(&inputs, &older);
+        restrict(&mut older, &revoked);
+        assert!(helpers(&older).is_empty() && older.plugin(&key("p")).is_none(), "{revoked:?}");
+    }
+}

@@ -71,9 +71,24 @@ fn an_output_of_more_than_a_mebibyte_fails_the_run() {
 }
 
 #[test]
-fn a_failure_names_its_step_and_has_no_structured_content() {
+fn a_report_has_metadata_also_if_nothing_gives_it() {
+    let of = |is_report, given: Option<Value>| {
+        let members = given.map(|given| ("metadata".to_owned(), given)).into_iter().collect();
+        let output = RunOutput { members, ..RunOutput::default() };
+        let pipeline = linked(|plan| plan.is_report = is_report);
+        completed(&pipeline, output, &Sources::default(), &mut json!({})).unwrap()["metadata"].clone()
+    };
+    assert_eq!((of(true, None), of(false, None)), (json!({}), Value::Null));
+    assert_eq!(of(true, Some(json!({"model": "m"}))), json!({"model": "m"}));
+}
+
+#[test]
+fn a_failure_names_its_step_and_has_structured_content_where_no_schema_forbids_it() {
     let failed = RunFailure { step: Some("a0".into()), ..RunFailure::new(Reason::Timeout, "late") };
-    let result = parsed(&failure(&failed, json!({"id": "r"})));
+    let free = parsed(&failure(&failed, false, json!({"id": "r"})));
+    let error = json!({"code": "Timeout", "message": "late", "step": "a0"});
+    assert_eq!(free["structuredContent"], json!({"error": error}));
+    let result = parsed(&failure(&failed, true, json!({"id": "r"})));
     assert_eq!(result["content"][0]["text"], "Timeout: step a0: late");
     assert_eq!((&result["isError"], result.get("structuredContent")), (&json!(true), None));
     assert_eq!(result["_meta"]["hawsepipe.dev/run"]["id"], "r");

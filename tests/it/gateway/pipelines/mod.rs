@@ -21,6 +21,7 @@ mod taken;
 mod tasks;
 mod told;
 mod traced;
+mod values;
 mod withdrawn;
 mod within;
 

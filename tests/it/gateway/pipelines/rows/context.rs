@@ -60,16 +60,20 @@ async fn output(gateway: &Gateway, tool: &str, arguments: Value) -> Value {
 
 async fn research_context_chat_id_user_id_and_research_session_id(gateway: &Gateway) {
     let session = Http::new().initialize(&gateway.url()).await;
-    let mut chats = Vec::new();
+    let mut meta = json!({});
     for id in [7, 8] {
-        let answer: Value =
-            serde_json::from_str(&session.call_raw(id, "context", r#"{"prompt": "x"}"#).await.result()).unwrap();
-        let context = &answer["structuredContent"];
+        let params = json!({"name": "context", "arguments": {"prompt": "x"}, "_meta": meta});
+        let message = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}).to_string();
+        let answer: Value = serde_json::from_str(&session.send(message).await.result()).unwrap();
+        let (context, run) = (&answer["structuredContent"], &answer["_meta"]["hawsepipe.dev/run"]);
         assert_eq!(context["userId"], "anonymous", "{answer}");
-        assert_eq!(context["researchSessionId"], answer["_meta"]["hawsepipe.dev/run"]["id"], "{answer}");
-        chats.push(context["chatId"].as_str().unwrap().to_owned());
+        assert_eq!(context["researchSessionId"], run["id"], "{answer}");
+        assert!(context["chatId"].is_string() && context["chatId"] == run["conversation"], "{answer}");
+        if let Some(conversation) = meta["hawsepipe.dev/run"].get("conversation") {
+            assert_eq!(&run["conversation"], conversation, "the client goes on with it");
+        }
+        meta = json!({"hawsepipe.dev/run": {"conversation": run["conversation"]}});
     }
-    assert!(!chats[0].is_empty() && chats[0] == chats[1], "{chats:?}");
 }
 
 async fn research_context_research_type(gateway: &Gateway) {

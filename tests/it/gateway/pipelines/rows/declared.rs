@@ -113,7 +113,7 @@ async fn custom_phase_execute(gateway: &Gateway) {
 async fn synthesis_report(gateway: &Gateway) {
     let answer = call(gateway, "report", &json!({"prompt": "x"})).await;
     let report = json!({"title": "[stand-in] title", "executive_summary": "[stand-in] executive_summary", "sections": [],
-        "key_findings": [], "sources": []});
+        "key_findings": [], "sources": [], "metadata": {}});
     assert_eq!(answer["structuredContent"], report, "{answer}");
 }
 
