@@ -201,7 +201,7 @@ impl Descriptor {
     }
 
     /// Returns what is missing or wrong in the descriptor of a plugin of this type. With `is_whole`, nothing else describes the
-    /// plugin. Wrappers need no hints. Middleware can say anything: a call must not fail for what its plugin says of itself.
+    /// plugin. Wrappers need no hints. The descriptor of middleware is not checked: no call may fail because of it.
     pub fn faults(&self, kind: PluginKind, is_wrapper: bool, is_whole: bool) -> Vec<DescriptorFault> {
         if kind.is_middleware() {
             return Vec::new();

@@ -39,7 +39,7 @@ impl ValuePlace {
     }
 }
 
-/// Who owns a partition, to be shown to the owner of the gateway.
+/// The owner of a partition, as the admin API shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionOwner {
     /// The scope of the partition.

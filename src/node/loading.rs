@@ -51,7 +51,7 @@ pub enum StartError {
     /// The plugin reported an error or broke the protocol while it was loaded.
     #[error("{0}")]
     Load(String),
-    /// What the plugin says of itself is wrong, or lacks something.
+    /// The descriptor of the plugin is wrong or incomplete.
     #[error("{0}")]
     Descriptor(String),
     /// The process ended before the plugin was loaded.

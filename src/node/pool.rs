@@ -56,7 +56,7 @@ pub(super) struct PoolState {
     /// The workers that are replaced and stay for calls that wait, oldest first.
     pub(super) outlasting: Vec<Weak<Worker>>,
     pub(super) loaded: bool,
-    /// What the code of the plugin says of it, as the last worker that loaded it has it.
+    /// The descriptor that `getDescriptor` returned to the last worker that loaded the plugin.
     pub(super) described: Option<Descriptor>,
     /// Whether a call has ever succeeded.
     pub(super) proven: bool,

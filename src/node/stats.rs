@@ -23,7 +23,7 @@ pub struct WorkerStats {
     data: AtomicU64,
     /// The number of calls served at that time; `u64::MAX` before the first measurement.
     measured_at: AtomicU64,
-    /// What the code of the plugin says of it; unset until the plugin is loaded.
+    /// The descriptor that `getDescriptor` returned; unset until the plugin is loaded.
     pub(super) described: OnceLock<Descriptor>,
 }
 

@@ -41,7 +41,7 @@ pub struct DiscoverySettings {
 pub struct LeftOut {
     /// The file that describes it, or the folder.
     pub file: PathBuf,
-    /// What is wrong.
+    /// The reason, as a message.
     pub why: String,
     /// The name of the plugin, as far as it is known: that of its folder if its file cannot be read.
     pub name: Option<String>,
@@ -49,7 +49,7 @@ pub struct LeftOut {
     pub is_conflict: bool,
 }
 
-/// What was found, and what is wrong.
+/// The plugins that were found, and those that are left out.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Discovered {
     /// The plugins, by name.
@@ -112,7 +112,7 @@ pub fn discover(settings: &DiscoverySettings) -> Discovered {
 struct Finder {
     found: Vec<FoundPlugin>,
     discovered: Discovered,
-    /// What a catalogue says of modules: whether each is enabled.
+    /// Whether each module of a catalogue is enabled.
     switches: BTreeMap<PathBuf, bool>,
 }
 

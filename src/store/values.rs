@@ -19,7 +19,7 @@ const BYTES: &str = "base64:";
 /// The bytes that a value takes in addition to its key and its text.
 pub(super) const OF_ROW: u64 = 64;
 
-/// What a transaction found.
+/// The outcome of a transaction.
 pub(super) type Found<T> = Result<Result<T, ValueError>, sqlx::Error>;
 
 /// Returns the text of a value as its row has it.

@@ -15,7 +15,7 @@ use crate::engine::chains::routed_call::Routed;
 /// The number of bytes of an id that are random; the version is in them.
 const RANDOM: usize = 9;
 
-/// What a client says of the run.
+/// The member of `_meta` in which a client names the conversation of a run.
 #[derive(Deserialize)]
 struct RunMeta {
     conversation: Option<String>,

@@ -27,7 +27,7 @@ struct HelperRequest<'a> {
     input: Option<&'a RawValue>,
 }
 
-/// What a helper gets.
+/// The input of a helper.
 #[derive(Deserialize)]
 struct HelperInput {
     prompt: String,

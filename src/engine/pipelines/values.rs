@@ -42,7 +42,7 @@ struct StoreRequest<'a> {
     after: Option<String>,
 }
 
-/// What a request of `ctx.store` does.
+/// The operations of `ctx.store`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum StoreOp {

@@ -16,7 +16,7 @@ pub(crate) struct LinkedPipeline {
     pub(crate) loops: Vec<Option<Expression>>,
     /// The condition of each customization; `None` if it always holds.
     pub(crate) customizations: Vec<Option<Expression>>,
-    /// Who writes the values that all callers read; `None` if nobody does.
+    /// The condition that callers must meet to write shared values; `None` if nobody may write them.
     pub(crate) writers: Option<Expression>,
     /// A digest of the pipeline.
     pub(crate) revision: String,

@@ -406,7 +406,7 @@ const required = options.find((option) => option.startsWith('typed='));
 const typed = required ? await import('./typed.mjs') : undefined;
 const TypedContext = typed?.typedContext(Context);
 
-// What a plugin that runs in chains says of itself. It runs in any case, so an error here has no effect.
+// Returns the descriptor of a plugin that runs in chains. The plugin runs in any case, so an error here has no effect.
 async function describedAs(getDescriptor) {
   try {
     const late = new Promise((resolve) => setTimeout(resolve, 1000).unref());

@@ -46,7 +46,7 @@ pub(super) struct LogHeader {
 #[derive(Deserialize)]
 pub(super) struct ReadyHeader {
     pub(super) version: u32,
-    /// What `getDescriptor` of the plugin returned.
+    /// The value that `getDescriptor` of the plugin returned.
     pub(super) descriptor: Option<Box<RawValue>>,
 }
 
